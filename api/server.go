@@ -52,9 +52,13 @@ func New(cfg core.Config) *Server {
 	s.forwarder = &forwarder{s}
 	s.Forward = s.forwarder
 	s.buildRouter()
+	clients := http.Handler(s)
+	if cfg.Wrap != nil {
+		clients = cfg.Wrap(s, within{s})
+	}
 	t := &cfg.Timeouts
 	s.http = &http.Server{
-		Handler:           s.withinBound(outside(s.identified(s.wrapped()))),
+		Handler:           s.withinBound(outside(s.identified(clients))),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols(),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: http2Streams},
@@ -78,14 +82,6 @@ func protocols() *http.Protocols {
 	p.SetHTTP2(true)
 	p.SetUnencryptedHTTP2(true)
 	return p
-}
-
-// wrapped returns the handler for external requests.
-func (s *Server) wrapped() http.Handler {
-	if s.Config.Wrap == nil {
-		return s
-	}
-	return s.Config.Wrap(s, within{s})
 }
 
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as

@@ -28,7 +28,7 @@ type openStreams struct {
 
 // openStream is GET /v1/stream.
 func (s *Server) openStream(c *httpCall) error {
-	if !asksForStream(c.r) {
+	if c.r.ProtoMajor != 1 || !web.Upgrades(c.r, frame.Protocol) {
 		c.Header().Set("Upgrade", frame.Protocol)
 		c.Header().Set("Connection", "Upgrade")
 		return core.Fail(core.UpgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
@@ -106,11 +106,6 @@ func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
 			cut.Stop()
 		}
 	}
-}
-
-// asksForStream reports whether r is an upgrade to the stream protocol.
-func asksForStream(r *http.Request) bool {
-	return r.ProtoMajor == 1 && web.Upgrades(r, frame.Protocol)
 }
 
 // reserve counts a stream that is about to open, unless the server shuts down. The caller calls serving.Done at its end.

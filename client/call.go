@@ -155,7 +155,7 @@ func (c *caller) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 		t.pauses = newPauses()
 	}
 	pause := max(t.pauses.NextBackOff(), v.after)
-	if t.overdue(c.cfg.RetryFor, pause) || endsWithin(ctx, pause) {
+	if time.Since(t.first)+pause > c.cfg.RetryFor || endsWithin(ctx, pause) {
 		return false
 	}
 	c.cfg.Logger.Debug("repeating a call", "op", t.call.op, "server", tgt.url, "attempt", t.attempts,
@@ -220,11 +220,6 @@ func (t *trial) note(tgt *target, o outcome, v verdict) {
 		}
 	}
 	t.tried = append(t.tried, Try{Server: tgt.url, Err: t.last})
-}
-
-// overdue reports whether the time for repetitions ends before the pause does.
-func (t *trial) overdue(patience, pause time.Duration) bool {
-	return time.Since(t.first)+pause > patience
 }
 
 // failure returns the outcome as an error.

@@ -149,12 +149,10 @@ const eventsKeptMax = 4 << 20
 // nil.
 func (c *Config) Validate() error {
 	return errors.Join(
-		c.validateNames(),
+		c.validateNode(),
 		c.validateRaft(),
 		c.validateTimes(),
-		c.validateEvents(),
 		c.validateBucket(),
-		c.validateLevel(),
 	)
 }
 
@@ -181,21 +179,7 @@ func (c *Config) validateBucket() error {
 	return nil
 }
 
-func (c *Config) validateLevel() error {
-	if l := c.FeatureLevel; l != 0 && (l < fsm.BaseLevel || l > fsm.MaxLevel) {
-		return fmt.Errorf("feature level %d: this release knows %d to %d", l, fsm.BaseLevel, fsm.MaxLevel)
-	}
-	return nil
-}
-
-func (c *Config) validateEvents() error {
-	if c.EventsKept < 1 || c.EventsKept > eventsKeptMax {
-		return fmt.Errorf("%d events to keep: must be from 1 to %d", c.EventsKept, eventsKeptMax)
-	}
-	return nil
-}
-
-func (c *Config) validateNames() error {
+func (c *Config) validateNode() error {
 	var errs []error
 	if !membership.ValidName(c.Name) {
 		errs = append(errs, fmt.Errorf("node name %q: use 1 to 63 letters, digits, '.', '_' or '-'", c.Name))
@@ -205,6 +189,12 @@ func (c *Config) validateNames() error {
 	}
 	if c.Bucket == nil {
 		errs = append(errs, errors.New("no bucket: give --bucket"))
+	}
+	if l := c.FeatureLevel; l != 0 && (l < fsm.BaseLevel || l > fsm.MaxLevel) {
+		errs = append(errs, fmt.Errorf("feature level %d: this release knows %d to %d", l, fsm.BaseLevel, fsm.MaxLevel))
+	}
+	if c.EventsKept < 1 || c.EventsKept > eventsKeptMax {
+		errs = append(errs, fmt.Errorf("%d events to keep: must be from 1 to %d", c.EventsKept, eventsKeptMax))
 	}
 	if len(c.Peers) > 0 && c.peerHTTP(c.Name) == "" {
 		errs = append(errs, fmt.Errorf("the peers do not name this node, %q: give every node the same full list", c.Name))

@@ -135,10 +135,7 @@ const hookTimeMax = 30 * 86_400_000
 
 // deleteHook is DELETE /v1/hooks/{name}.
 func (s *admin) deleteHook(c *core.Call) error {
-	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: c.Name}}}, errNoHook); err != nil {
-		return err
-	}
-	return c.SendDone()
+	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: c.Name}}}, errNoHook)
 }
 
 // testHook is POST /v1/hooks/{name}/test.

@@ -85,10 +85,6 @@ type refusals struct {
 	skipped atomic.Int64 // entries since the last one that was recorded
 }
 
-func newRefusals() *refusals {
-	return &refusals{Limit: rate.NewLimiter(strangerEntries, strangerBurst)}
-}
-
 // record adds an entry. The first one of a stranger after a gap follows a line with the number of those
 // that were left out.
 func (s *Core) record(e AuditEntry, admitted bool) {

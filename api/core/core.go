@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 
 	"osqueue/api/hooks"
 	"osqueue/api/livelog"
@@ -68,7 +69,7 @@ func NewCore(cfg Config) *Core {
 	s.Config.Backend = nil // only the gate writes
 	s.Reader = jobReader{&s.Config.Limits, s.Node.Now}
 	s.Metrics, s.Shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
-	s.Audited, s.Refusals = NewAuditRing(cfg.Security.AuditBytes), newRefusals()
+	s.Audited, s.Refusals = NewAuditRing(cfg.Security.AuditBytes), &refusals{Limit: rate.NewLimiter(strangerEntries, strangerBurst)}
 	s.Logs = livelog.New(livelog.DefaultConfig())
 	if cfg.Legacy != nil {
 		s.Legacy = auth.Legacy(cfg.Legacy.Types)

@@ -76,6 +76,14 @@ func (s *Core) Commit(c *Call, m *fsmpb.Mutation, notFound error) (fsm.Result, e
 	return res, res.Code.Err()
 }
 
+// CommitDone is Commit for a call that is answered with a v1.Done.
+func (s *Core) CommitDone(c *Call, m *fsmpb.Mutation, notFound error) error {
+	if _, err := s.Commit(c, m, notFound); err != nil {
+		return err
+	}
+	return c.SendDone()
+}
+
 // Committed prepares the answer to a mutation that was committed.
 func (s *Core) Committed(c *Call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) (fsm.Result, error) {
 	c.Lsn = lsn

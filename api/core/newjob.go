@@ -50,7 +50,7 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 // NewJobs is newJob for several jobs.
 func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
-	if slices.ContainsFunc(in, isBlank) {
+	if slices.ContainsFunc(in, func(j v1.NewJob) bool { return j.Type == "" && j.ID == "" && j.Payload == nil }) {
 		if i := c.firstNull("jobs"); i >= 0 {
 			return nil, Blame(Fail(BadRequest, "null is not a job; send an object, at least {}"), i)
 		}
@@ -64,8 +64,6 @@ func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	}
 	return jobs, nil
 }
-
-func isBlank(in v1.NewJob) bool { return in.Type == "" && in.ID == "" && in.Payload == nil }
 
 // NewID makes the id of a job or batch. Ids sort by the time of their creation.
 func NewID() (string, error) {

@@ -68,7 +68,7 @@ func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 	switch {
 	case p.newest:
 		v.Newest(p.index(), p.statuses, p.after, fn)
-	case p.index() == fsm.Index{Type: p.jobType} && p.worker != "" && onlyRunning(p.statuses):
+	case p.index() == fsm.Index{Type: p.jobType} && p.worker != "" && !slices.ContainsFunc(p.statuses, func(s fsm.Status) bool { return s != fsm.InProgress }):
 		v.HeldBy(p.worker, p.after, fn)
 	default:
 		v.List(p.index(), p.statuses, p.after, fn)
@@ -84,10 +84,6 @@ func (p *page) index() fsm.Index {
 		return fsm.Index{Batch: p.batch}
 	}
 	return fsm.Index{Type: p.jobType}
-}
-
-func onlyRunning(statuses []fsm.Status) bool {
-	return !slices.ContainsFunc(statuses, func(s fsm.Status) bool { return s != fsm.InProgress })
 }
 
 // listJobs is GET /v1/jobs.
@@ -183,7 +179,7 @@ var allStatuses = []fsm.Status{
 
 func (s *jobs) readPage(c *core.Call, q url.Values) (page, error) {
 	p := page{
-		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
+		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), func(tag string) bool { return tag == "" }), group: q.Get(v1.ParamGroup),
 		worker: c.Existing(q.Get(v1.ParamWorker), core.WorkerExists), batch: c.Existing(q.Get(v1.ParamBatch), core.BatchExists),
 		cron: c.Existing(q.Get(v1.ParamCron), core.CronExists),
 	}
@@ -243,8 +239,6 @@ func (s *jobs) readPlace(q url.Values, p *page) (err error) {
 
 // tagsMax bounds the number of tags to compare with each job of a list.
 const tagsMax = 20
-
-func isEmpty(text string) bool { return text == "" }
 
 // checkParam checks a name in the query. Names in legacy documents may be longer than those of
 // new jobs.

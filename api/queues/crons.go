@@ -157,10 +157,7 @@ func (s *queues) answerCron(c *core.Call, name string) error {
 // deleteCron is DELETE /v1/crons/{name}.
 func (s *queues) deleteCron(c *core.Call) error {
 	name := c.OwnedName(core.CronExists)
-	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}}, core.ErrNoCron); err != nil {
-		return err
-	}
-	return c.SendDone()
+	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}}, core.ErrNoCron)
 }
 
 // pauseCron is POST /v1/crons/{name}/pause.

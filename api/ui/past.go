@@ -170,12 +170,6 @@ func jumps(kept *v1.Past, at, wall int64, rel string) (links []jump) {
 	return links
 }
 
-// showPast adds the fields that only pages of an earlier state show. These pages have no actions.
-func (q *request) showPast(p *page) {
-	p.Now, p.ReadOnly, p.Shown = q.at, true, q.shown
-	q.showSlide(p)
-}
-
 // showSlide fills in the ways to other times.
 func (q *request) showSlide(p *page) {
 	var kept v1.Past

@@ -123,7 +123,8 @@ func (q *request) renderAs(status int, name, title, nav string, data any) error 
 	p.Wall = max(p.Status.Now, time.Now().UnixMilli()) // a follower knows the time of the last entry only
 	p.Now = p.Wall
 	if q.at != 0 {
-		q.showPast(&p)
+		p.Now, p.ReadOnly, p.Shown = q.at, true, q.shown // a page of an earlier state has no actions
+		q.showSlide(&p)
 	}
 	return q.send(status, name, &p)
 }

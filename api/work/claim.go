@@ -256,12 +256,6 @@ func (s *work) silence() time.Duration {
 // minSilence prevents busy waiting if the timeout of workers is short.
 const minSilence = 500 * time.Millisecond
 
-// heardOf reports whether the last keepalive of a registered worker is so recent that no new
-// one has to be written.
-func (s *work) heardOf(view *fsm.View, w *fsm.Worker) bool {
-	return s.Node.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
-}
-
 // beginKeepalive reports whether a keepalive of a worker is due: the worker is
 // registered, was not heard of lately, and no other request writes one. Each keepalive is
 // a log entry. The caller calls done after the write.
@@ -272,7 +266,7 @@ func (s *work) beginKeepalive(name string) (done func(), due bool) {
 	done = func() { s.Signs.Delete(name) }
 	view := s.Node.View() // newer than the last keepalive
 	known := view.Worker(name)
-	return done, known != nil && !s.heardOf(view, known)
+	return done, known != nil && s.Node.Now()-known.LastSeen >= view.Meta().Settings.WorkerTimeoutMs/2
 }
 
 // signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the

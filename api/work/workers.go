@@ -42,15 +42,7 @@ func (s *work) registerWorker(c *core.Call, in *v1.WorkerInfo) error {
 		}
 		register = heartbeatOf(in.Name, nil)
 	}
-	return s.changeWorker(c, register, nil)
-}
-
-// changeWorker commits a change of a worker and answers it.
-func (s *work) changeWorker(c *core.Call, m *fsmpb.Mutation, notFound error) error {
-	if _, err := s.Commit(c, m, notFound); err != nil {
-		return err
-	}
-	return c.SendDone()
+	return s.CommitDone(c, register, nil)
 }
 
 // isSame reports whether a registration would change only the time of the last keepalive.
@@ -92,7 +84,7 @@ func (s *work) markWorkerDead(c *core.Call) error {
 		return err
 	}
 	dead := &fsmpb.WorkerDead{Name: name, Instance: instance}
-	return s.changeWorker(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: dead}}, errNoWorker)
+	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: dead}}, errNoWorker)
 }
 
 // setQuiet returns the handler of POST /v1/workers/{name}/quiet, or of …/unquiet.
@@ -103,7 +95,7 @@ func (s *work) setQuiet(quiet bool) func(*core.Call) error {
 		if c.Principal != nil {
 			op.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
 		}
-		return s.changeWorker(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}}, errNoWorker)
+		return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}}, errNoWorker)
 	}
 }
 

@@ -122,7 +122,7 @@ func (r *capacity) nameLocked(a *claimRequest, free int) bool {
 	least := free
 	for _, t := range r.types {
 		switch n := r.freeOfLocked(t, free); {
-		case n <= 0 || r.requestedLocked(t):
+		case n <= 0 || slices.ContainsFunc(r.requests, func(a *claimRequest) bool { return slices.Contains(a.types, t) }):
 		case n < free:
 			narrow, least = append(narrow, t), min(least, n)
 		default:
@@ -148,10 +148,6 @@ func (r *capacity) freeOfLocked(t string, free int) int {
 	}
 	limit := min(r.limits[t], r.concurrency)
 	return limit + r.prefetch*limit/r.concurrency - s.held
-}
-
-func (r *capacity) requestedLocked(t string) bool {
-	return slices.ContainsFunc(r.requests, func(a *claimRequest) bool { return slices.Contains(a.types, t) })
 }
 
 // granted adds the jobs of a claim, and returns the jobs to start now. ok is false if the

@@ -31,7 +31,7 @@ func (s *session) claimJobs(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if a, ok := s.capacity.request(time.Now(), s.cfg.PollWait); ok {
 			claims.Go(func() {
-				if err := s.claim(ctx, a); err != nil {
+				if err := s.claimAs(ctx, a, s.claimOptions(a), false); err != nil {
 					fail(err)
 				}
 			})
@@ -51,11 +51,6 @@ func (s *session) claimJobs(ctx context.Context) error {
 }
 
 var errClaimsRefused = errors.New("the cluster refuses the claims of this worker")
-
-// claim sends a new claim and starts its jobs.
-func (s *session) claim(ctx context.Context, a *claimRequest) error {
-	return s.claimAs(ctx, a, s.claimOptions(a), false)
-}
 
 // claimOptions returns the options of a new claim.
 func (s *session) claimOptions(a *claimRequest) client.ClaimOptions {

@@ -29,10 +29,6 @@ type logSender struct {
 	more chan struct{} // has a token when a job has written
 }
 
-func newLogSender(s *session) *logSender {
-	return &logSender{s: s, more: make(chan struct{}, 1)}
-}
-
 // wake lets run look at the logs.
 func (l *logSender) wake() { sleep.Wake(l.more) }
 

@@ -99,7 +99,7 @@ func newSession(ctx context.Context, w *Worker) *session {
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
 	s.reports, s.stopReports = context.WithCancel(detached)
 	s.together, _ = w.queue.(CompleterClaimer)
-	s.logs = newLogSender(s)
+	s.logs = &logSender{s: s, more: make(chan struct{}, 1)}
 	s.prepareReports()
 	return s
 }

@@ -52,7 +52,9 @@ func New(cfg Config) *Worker {
 	w := &Worker{types: make(map[string]bool)}
 	w.running = prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("jobs_running", "Jobs whose handlers run.")), []string{"type"})
 	w.ended = prometheus.NewCounterVec(prometheus.CounterOpts(opts("jobs_finished_total", "Jobs that the worker no longer holds, by outcome.")), []string{"type", "outcome"})
-	w.run = prometheus.NewHistogramVec(histogram("run_seconds", "Run time of handlers.", runSeconds), []string{"type"})
+	w.run = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "osqueue", Subsystem: "worker", Name: "run_seconds", Help: "Run time of handlers.", Buckets: runSeconds,
+	}, []string{"type"})
 	w.claiming = prometheus.NewGauge(prometheus.GaugeOpts(opts("claims_waiting", "Claims that wait for a job.")))
 	w.claims = prometheus.NewCounterVec(prometheus.CounterOpts(opts("claims_total", "Claims by result: jobs, none or error.")), []string{"result"})
 	w.heartbeats = prometheus.NewCounterVec(prometheus.CounterOpts(opts("heartbeats_total", "Heartbeats by result: ok or error.")), []string{"result"})
@@ -60,10 +62,6 @@ func New(cfg Config) *Worker {
 	capacity.Set(float64(cfg.Capacity))
 	w.all = []prometheus.Collector{w.running, w.ended, w.run, w.claiming, w.claims, w.heartbeats, capacity}
 	return w
-}
-
-func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
-	return prometheus.HistogramOpts{Namespace: "osqueue", Subsystem: "worker", Name: name, Help: help, Buckets: buckets}
 }
 
 // Describe implements prometheus.Collector.

@@ -214,7 +214,9 @@ func (a *Authority) Issue(r Request, now time.Time) (*x509.Certificate, error) {
 func (a *Authority) certify(r Request, public *ecdsa.PublicKey, now time.Time) (*x509.Certificate, error) {
 	subject := Subject{Cluster: a.cluster, Kind: r.Kind, Name: r.Name}
 	t := template(subject.String(), r.Lifetime, now)
-	t.NotAfter = earlier(t.NotAfter, a.bundle[0].NotAfter)
+	if end := a.bundle[0].NotAfter; t.NotAfter.After(end) {
+		t.NotAfter = end
+	}
 	t.URIs = []*url.URL{subject.uri()}
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -390,11 +392,4 @@ func sign(t, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.Priva
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/sleep"
 )
 
 // Keeper keeps the certificate of a running node valid and, if the node has the key of the CA,
@@ -58,14 +59,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		if k.Signer != nil {
 			wait = min(wait, signEvery)
 		}
-		timer := time.NewTimer(max(wait, 0))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, wait) {
 			return
-		case <-timer.C:
 		}
-		timer.Stop()
 	}
 }
 

@@ -166,7 +166,9 @@ func (s *Server) Routes() []auth.Route {
 		{Pattern: "POST " + PendingPath, Right: auth.Admin, Handler: handler(s, func(context.Context, *http.Request, struct{}) ([]Request, error) {
 			return append([]Request{}, Pending(s.cfg.Node.View())...), nil
 		})},
-		{Pattern: "POST " + SignPath, Right: auth.Admin | auth.Node, Handler: handler(s, s.signed)},
+		{Pattern: "POST " + SignPath, Right: auth.Admin | auth.Node, Handler: handler(s, func(ctx context.Context, _ *http.Request, in Signed) (struct{}, error) {
+			return struct{}{}, s.store(ctx, in)
+		})},
 	}
 }
 
@@ -440,11 +442,7 @@ func (s *Server) revokedAt(name string) int64 {
 	return 0
 }
 
-// signed stores the certificate of a request.
-func (s *Server) signed(ctx context.Context, _ *http.Request, in Signed) (struct{}, error) {
-	return struct{}{}, s.store(ctx, in)
-}
-
+// store stores the certificate of a request.
 func (s *Server) store(ctx context.Context, in Signed) error {
 	join, key := s.cfg.Node.Token(joinRecord+in.ID), s.cfg.Node.Token(keyRecord+in.ID)
 	if join == nil || key == nil {
