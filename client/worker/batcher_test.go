@@ -29,6 +29,11 @@ func (q slowQueue) CompleteBatch(ctx context.Context, worker string, jobs []clie
 	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
 }
 
+func (q slowQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 func (q slowQueue) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
 	sleep.For(ctx, q.roundTrip)
 	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)

@@ -182,25 +182,14 @@ func unknown(err error) bool {
 	return !errors.As(err, &e) || e.Committed == client.CommittedUnknown
 }
 
-// CompleterClaimer is a Queue that also completes jobs and claims the next ones in one call,
-// as *client.Client does. A worker uses it if its Queue implements it.
-type CompleterClaimer interface {
-	// CompleteAndClaim completes jobs of the worker that claims, as CompleteBatch does, and
-	// claims others, without a wait.
-	CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error)
-}
-
 // complete completes jobs, and claims others in the same call if no claim for their capacity is under way.
 func (s *session) complete(jobs []client.Completion) ([]client.Beat, error) {
-	if s.together == nil {
-		return s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
-	}
 	a := s.capacity.requestWithReports(len(jobs))
 	if a == nil {
 		return s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
 	}
 	opts := s.claimOptions(a)
-	beats, claimed, err := s.together.CompleteAndClaim(s.reports, jobs, opts)
+	beats, claimed, err := s.queue.CompleteAndClaim(s.reports, jobs, opts)
 	switch {
 	case err == nil:
 		s.accept(a, claimed)

@@ -31,6 +31,8 @@ type Queue interface {
 	CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error)
 	FailBatch(ctx context.Context, worker string, jobs []client.FailedJob) ([]client.Beat, error)
 	ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
+	// CompleteAndClaim is CompleteBatch for the worker that claims, and Claim without a wait, in one call.
+	CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error)
 	// RegisterWorker registers the worker. It is also the keepalive of an idle
 	// worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error

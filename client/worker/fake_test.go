@@ -277,6 +277,11 @@ func (q *fakeQueue) CompleteBatch(_ context.Context, _ string, jobs []client.Com
 	})
 }
 
+func (q *fakeQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 func (q *fakeQueue) FailBatch(_ context.Context, _ string, jobs []client.FailedJob) ([]client.Beat, error) {
 	lease := func(f client.FailedJob) client.Lease { return f.Lease }
 	return endEach(q, "fail", "failed", jobs, lease, func(j *fakeJob, f client.FailedJob) {

@@ -100,6 +100,11 @@ func (q logQueue) CompleteBatch(ctx context.Context, worker string, jobs []clien
 	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
 }
 
+func (q logQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 // runLogged runs one job, fails it once, and returns the logs of its completions.
 func runLogged(t *testing.T, refuses bool) (q logQueue, logs []string) {
 	t.Helper()

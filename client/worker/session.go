@@ -48,7 +48,6 @@ type session struct {
 	running sync.WaitGroup // the goroutines of jobs
 
 	logs        *logSender
-	together    CompleterClaimer // nil: completions carry no claim
 	completions *batcher[client.Completion]
 	failures    *batcher[client.FailedJob]
 	releases    *batcher[client.Lease]
@@ -98,7 +97,6 @@ func newSession(ctx context.Context, w *Worker) *session {
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
 	s.reports, s.stopReports = context.WithCancel(detached)
-	s.together, _ = w.queue.(CompleterClaimer)
 	s.logs = &logSender{s: s, more: make(chan struct{}, 1)}
 	s.prepareReports()
 	return s

@@ -397,6 +397,11 @@ func (q closedQueue) CompleteBatch(context.Context, string, []client.Completion)
 	return nil, &client.Error{Op: "complete batch", Committed: client.CommittedNo, Err: client.ErrClosed}
 }
 
+func (q closedQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 // That the client is closed is no fault of a result.
 func TestAClosedClientFailsNoJob(t *testing.T) {
 	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {

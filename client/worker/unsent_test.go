@@ -34,6 +34,11 @@ func (q clientQueue) CompleteBatch(ctx context.Context, worker string, jobs []cl
 	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
 }
 
+func (q clientQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 // accepting answers every completion with yes, and says nothing of itself.
 type accepting struct{}
 

@@ -50,7 +50,7 @@ func TestWorkerMetrics(t *testing.T) {
 		_, _ = q.Claim(t.Context(), client.ClaimOptions{})
 	}
 	_, _ = q.Heartbeat(t.Context(), "w", nil)
-	if _, claimed, _ := q.(worker.CompleterClaimer).CompleteAndClaim(t.Context(), nil, client.ClaimOptions{}); len(claimed) != 2 {
+	if _, claimed, _ := q.CompleteAndClaim(t.Context(), nil, client.ClaimOptions{}); len(claimed) != 2 {
 		t.Error("the claim of a completion is lost")
 	}
 	job := worker.Job{ClaimedJob: client.ClaimedJob{Type: "mail"}}

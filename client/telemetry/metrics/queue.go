@@ -9,11 +9,7 @@ import (
 
 // Queue returns q for the worker, with its claims and heartbeats counted.
 func (w *Worker) Queue(q worker.Queue) worker.Queue {
-	counted := queue{Queue: q, w: w}
-	if both, ok := q.(worker.CompleterClaimer); ok {
-		return together{queue: counted, both: both}
-	}
-	return counted
+	return queue{Queue: q, w: w}
 }
 
 // queue counts the calls to a Queue.
@@ -53,15 +49,9 @@ func (q queue) Heartbeat(ctx context.Context, name string, leases []client.Lease
 	return beats, err
 }
 
-// together is a queue whose completions can carry the next claim.
-type together struct {
-	queue
-	both worker.CompleterClaimer
-}
-
-// CompleteAndClaim implements worker.CompleterClaimer.
-func (q together) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
-	beats, claimed, err := q.both.CompleteAndClaim(ctx, jobs, next)
+// CompleteAndClaim implements worker.Queue.
+func (q queue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, claimed, err := q.Queue.CompleteAndClaim(ctx, jobs, next)
 	q.claimed(len(claimed), err)
 	return beats, claimed, err
 }

@@ -16,11 +16,7 @@ func (t *Tracer) Queue(q worker.Queue) worker.Queue {
 	if t == nil {
 		return q
 	}
-	traced := queue{Queue: q, t: t}
-	if both, ok := q.(worker.CompleterClaimer); ok {
-		return together{queue: traced, both: both}
-	}
-	return traced
+	return queue{Queue: q, t: t}
 }
 
 // queue makes spans of the calls to a Queue.
@@ -107,17 +103,11 @@ func leasesOf[T any](jobs []T, lease func(T) client.Lease) []client.Lease {
 	return out
 }
 
-// together is a queue whose completions can carry the next claim.
-type together struct {
-	queue
-	both worker.CompleterClaimer
-}
-
-// CompleteAndClaim implements worker.CompleterClaimer.
-func (q together) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+// CompleteAndClaim implements worker.Queue.
+func (q queue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
 	began := time.Now()
 	done := q.report(ctx, leasesOf(jobs, func(c client.Completion) client.Lease { return c.Lease }))
-	beats, claimed, err := q.both.CompleteAndClaim(ctx, jobs, next)
+	beats, claimed, err := q.Queue.CompleteAndClaim(ctx, jobs, next)
 	done(beats, err)
 	q.claimed(ctx, began, claimed)
 	return beats, claimed, err

@@ -79,6 +79,11 @@ func (c *cluster) CompleteBatch(_ context.Context, _ string, jobs []client.Compl
 	return make([]client.Beat, len(jobs)), nil
 }
 
+func (c *cluster) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
+	beats, err := c.CompleteBatch(ctx, next.Worker, jobs)
+	return beats, nil, err
+}
+
 func (c *cluster) RegisterWorker(context.Context, client.WorkerInfo) error { return nil }
 func (c *cluster) RemoveInstance(context.Context, string, string) error    { return nil }
 

@@ -99,9 +99,6 @@ func New(cfg Config) (*Verifier, error) {
 // Close ends the fetch that runs, if any.
 func (v *Verifier) Close() { v.keys.close() }
 
-// IsJWT reports whether a text has the form of a JWT.
-func IsJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
-
 // Principal verifies a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied if the JWT is valid
 // and no rule gives it a role, and auth.ErrUnsure if no key is known for it and the issuer is away.
 func (v *Verifier) Principal(ctx context.Context, jwt string) (*auth.Principal, error) {
