@@ -38,20 +38,8 @@ func outside(next http.Handler) http.Handler {
 // certificate of a node.
 type nodeKey struct{}
 
-func (s *Server) newNodeServer() *http.Server {
-	t := &s.Config.Timeouts
-	return &http.Server{
-		ReadHeaderTimeout: t.Header,
-		ReadTimeout:       t.Body,
-		WriteTimeout:      t.Answer,
-		IdleTimeout:       t.Idle,
-		MaxHeaderBytes:    headerBytesMax,
-		ConnState:         s.freshNodes.track,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
-		},
-		ErrorLog: newErrorLog(s.Log),
-	}
+func withNode(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
 }
 
 // ServeNodes answers the requests of other nodes on ln, which it closes, until Shutdown. calls

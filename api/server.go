@@ -56,23 +56,25 @@ func New(cfg core.Config) *Server {
 	if cfg.Wrap != nil {
 		clients = cfg.Wrap(s, within{s})
 	}
-	t := &cfg.Timeouts
-	s.http = &http.Server{
-		Handler:           s.withinBound(outside(s.identified(clients))),
-		TLSConfig:         cfg.TLS,
-		Protocols:         protocols(),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: http2Streams},
+	s.http, s.nodes = s.newServer(&s.fresh, withConn), s.newServer(&s.freshNodes, withNode)
+	s.http.Handler, s.http.TLSConfig, s.http.Protocols = s.withinBound(outside(s.identified(clients))), cfg.TLS, protocols()
+	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: http2Streams}
+	return s
+}
+
+// newServer makes the server of one port, without a handler.
+func (s *Server) newServer(fresh *freshConns, with func(context.Context, net.Conn) context.Context) *http.Server {
+	t := &s.Config.Timeouts
+	return &http.Server{
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
 		WriteTimeout:      t.Answer,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    headerBytesMax,
-		ConnState:         s.fresh.track,
-		ConnContext:       withConn,
+		ConnState:         fresh.track,
+		ConnContext:       with,
 		ErrorLog:          newErrorLog(s.Log),
 	}
-	s.nodes = s.newNodeServer()
-	return s
 }
 
 // protocols are HTTP/1 and HTTP/2, on the same port, with or without TLS.

@@ -69,8 +69,13 @@ func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[
 func (n *Node) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
 	done, forget := n.replica.reached(lsn)
 	defer forget()
+	return n.awaitClose(ctx, done)
+}
+
+// awaitClose returns nil when ch is closed. The errors are those of ctx, and ErrClosed.
+func (n *Node) awaitClose(ctx context.Context, ch <-chan struct{}) error {
 	select {
-	case <-done:
+	case <-ch:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -97,14 +102,7 @@ func (n *Node) WaitEnded(ctx context.Context, id string) error {
 	if j := n.Job(id); j == nil || notify.IsEnd(j.Status) {
 		return nil
 	}
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-n.ctx.Done():
-		return ErrClosed
-	}
+	return n.awaitClose(ctx, ended)
 }
 
 // WaitFlushed returns nil once lsn is in the bucket. It returns ErrNotLeader on every

@@ -75,12 +75,6 @@ var afterNames = [numAfters]string{"block", "cancel", "run"}
 // String returns the choice's name as used on the wire.
 func (a AfterFailure) String() string { return nameOf(afterNames[:], a) }
 
-// ParseAfterFailure reads the text of AfterFailure.String; ok is false for any other
-// text.
-func ParseAfterFailure(name string) (a AfterFailure, ok bool) {
-	return parseName[AfterFailure](afterNames[:], name)
-}
-
 var noOptions Options
 
 // Options returns the options of the job; never nil.

@@ -221,23 +221,27 @@ func (c *Call) Send() error {
 
 // SendSettled is send after settle, for answers that contain the time.
 func (c *Call) SendSettled() error {
-	if !c.Begun {
-		if err := c.HoldAnswer(); err != nil {
-			return err
-		}
-		c.Status = http.StatusOK
+	err := c.begin()
+	c.Ready = err == nil
+	return err
+}
+
+// begin prepares the head of an answer with c.out.
+func (c *Call) begin() error {
+	if c.Begun {
+		return nil
 	}
-	c.Ready = true
+	if err := c.HoldAnswer(); err != nil {
+		return err
+	}
+	c.Status = http.StatusOK
 	return nil
 }
 
 // sendPart sends c.out, a part of an answer, and empties it.
 func (c *Call) sendPart() error {
-	if !c.Begun {
-		if err := c.HoldAnswer(); err != nil {
-			return err
-		}
-		c.Status = http.StatusOK
+	if err := c.begin(); err != nil {
+		return err
 	}
 	if err := c.Peer.SendPart(); err != nil {
 		return &Failure{Kind: clientGone, Detail: "the client has gone", Cause: err}

@@ -155,15 +155,9 @@ func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 			return err
 		}
 	}
-	choice, known := fsm.AfterBlock, true
-	if in.AfterFailure != "" {
-		choice, known = fsm.ParseAfterFailure(in.AfterFailure)
-	}
-	if !known {
-		return UnknownValue("afterFailure", in.AfterFailure, v1.AfterBlock, v1.AfterCancel, v1.AfterRun)
-	}
-	job.After, job.AfterFailure = in.After, uint32(choice)
-	return nil
+	choice, err := Choice("afterFailure", in.AfterFailure, fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun)
+	job.After, job.AfterFailure = in.After, choice
+	return err
 }
 
 // readHeaders checks the headers of a job and sorts them.

@@ -130,6 +130,23 @@ func UnknownValue(member, given string, possible ...string) error {
 	return Bad(member, "is %q; must be %s or %s", Shown(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
+// Choice reads the name of one of the values of the machine; "" is the first.
+func Choice[K interface {
+	~uint8
+	fmt.Stringer
+}](member, given string, values ...K) (uint32, error) {
+	if given == "" {
+		return uint32(values[0]), nil
+	}
+	names := make([]string, len(values))
+	for i, v := range values {
+		if names[i] = v.String(); given == names[i] {
+			return uint32(v), nil
+		}
+	}
+	return 0, UnknownValue(member, given, names...)
+}
+
 // Worker checks and returns the name of a worker.
 func (l *Limits) Worker(name *string) (string, error) {
 	if name == nil {

@@ -87,20 +87,11 @@ func (s *jobs) readNewBatch(c *core.Call, in *v1.NewBatch) (*fsmpb.Enqueue, erro
 }
 
 func readCallbackOn(in *v1.NewBatch) (uint32, error) {
-	switch in.CallbackOn {
-	case "":
-		return uint32(fsm.CallbackEnded), nil
-	case v1.CallbackEnded, v1.CallbackCompleted:
-	default:
-		return 0, core.UnknownValue("callbackOn", in.CallbackOn, v1.CallbackEnded, v1.CallbackCompleted)
-	}
-	if in.Callback == nil {
+	on, err := core.Choice("callbackOn", in.CallbackOn, fsm.CallbackEnded, fsm.CallbackCompleted)
+	if err == nil && in.CallbackOn != "" && in.Callback == nil {
 		return 0, core.Bad("callbackOn", "needs a callback; give one, or leave callbackOn out")
 	}
-	if in.CallbackOn == v1.CallbackCompleted {
-		return uint32(fsm.CallbackCompleted), nil
-	}
-	return uint32(fsm.CallbackEnded), nil
+	return on, err
 }
 
 // readCallback reads the callback into n. It refuses fields that the machine would drop, or

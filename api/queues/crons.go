@@ -71,19 +71,11 @@ func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 	if op.NextMs, err = s.firstTime(op); err != nil {
 		return nil, err
 	}
-	switch in.Overlap {
-	case "", v1.OverlapAllow:
-	case v1.OverlapSkip:
-		op.Overlap = uint32(fsm.OverlapSkip)
-	default:
-		return nil, core.UnknownValue("overlap", in.Overlap, v1.OverlapAllow, v1.OverlapSkip)
+	if op.Overlap, err = core.Choice("overlap", in.Overlap, fsm.OverlapAllow, fsm.OverlapSkip); err != nil {
+		return nil, err
 	}
-	switch in.Missed {
-	case "", v1.MissedSkip:
-	case v1.MissedOne:
-		op.Missed = uint32(fsm.MissedOne)
-	default:
-		return nil, core.UnknownValue("missed", in.Missed, v1.MissedSkip, v1.MissedOne)
+	if op.Missed, err = core.Choice("missed", in.Missed, fsm.MissedSkip, fsm.MissedOne); err != nil {
+		return nil, err
 	}
 	if op.Job, err = s.cronJob(&in.Job); err != nil {
 		return nil, core.Within(err, "job")

@@ -96,13 +96,16 @@ func (h *lease) end() {
 
 // settle acquires the right to report the outcome. Only the first call gets it, and none if the
 // job is lost.
-func (h *lease) settle() bool {
+func (h *lease) settle() bool { return h.move(running, settling) }
+
+// move enters a phase, if the job is in the one before it.
+func (h *lease) move(from, to phase) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase != running {
+	if h.phase != from {
 		return false
 	}
-	h.phase = settling
+	h.phase = to
 	return true
 }
 
@@ -146,15 +149,7 @@ func (h *lease) due() (at time.Time, ok bool) {
 }
 
 // markLost acquires the right to report the loss of the job. Only the first call gets it.
-func (h *lease) markLost() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.phase != lost {
-		return false
-	}
-	h.phase = reported
-	return true
-}
+func (h *lease) markLost() bool { return h.move(lost, reported) }
 
 // claimKey names a claim of a job.
 type claimKey struct {

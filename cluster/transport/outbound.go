@@ -152,39 +152,32 @@ func (o *Outbound) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raf
 func (o *Outbound) RequestVote(
 	id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
+	return o.checked(args.Term, &resp.Term, func() error { return o.Transport.RequestVote(id, o.At(id, to), args, resp) })
+}
+
+// checked sends a request of a term by call, and checks the term of the answer.
+func (o *Outbound) checked(term uint64, answered *uint64, call func() error) error {
 	if err := o.live(); err != nil {
 		return err
 	}
-	if err := o.Transport.RequestVote(id, o.At(id, to), args, resp); err != nil {
+	if err := call(); err != nil {
 		return err
 	}
-	return checkAnswer(args.Term, resp.Term)
+	return checkAnswer(term, *answered)
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (o *Outbound) RequestPreVote(
 	id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	if err := o.live(); err != nil {
-		return err
-	}
-	if err := o.Transport.RequestPreVote(id, o.At(id, to), args, resp); err != nil {
-		return err
-	}
-	return checkAnswer(args.Term, resp.Term)
+	return o.checked(args.Term, &resp.Term, func() error { return o.Transport.RequestPreVote(id, o.At(id, to), args, resp) })
 }
 
 // InstallSnapshot implements raft.Transport.
 func (o *Outbound) InstallSnapshot(
 	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
-	if err := o.live(); err != nil {
-		return err
-	}
-	if err := o.Transport.InstallSnapshot(id, o.At(id, to), args, resp, data); err != nil {
-		return err
-	}
-	return checkAnswer(args.Term, resp.Term)
+	return o.checked(args.Term, &resp.Term, func() error { return o.Transport.InstallSnapshot(id, o.At(id, to), args, resp, data) })
 }
 
 // TimeoutNow implements raft.Transport.

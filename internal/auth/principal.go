@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
+	"osqueue/internal/text"
 )
 
 // ErrDenied is wrapped by the errors about a request that its principal may not make.
@@ -374,27 +374,14 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 }
 
 func actorOfToken(t *fsm.Token) string {
-	text := "token " + t.ID
+	actor := "token " + t.ID
 	if t.Name != "" {
-		text += " (" + t.Name + ")"
+		actor += " (" + t.Name + ")"
 	}
-	return boundedActor(text)
+	return boundedActor(actor)
 }
 
-// boundedActor cuts a text to fsm.ActorMax bytes between two characters.
-func boundedActor(text string) string {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	if len(text) <= fsm.ActorMax {
-		return text
-	}
-	n := fsm.ActorMax
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
+func boundedActor(s string) string { return text.Clip(strings.ToValidUTF8(s, "\uFFFD"), fsm.ActorMax) }
 
 // Actor names the principal in events: "token ID (NAME)", or its ID. It has at most
 // fsm.ActorMax bytes of UTF-8, and no secret.

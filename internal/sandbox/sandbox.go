@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"osqueue/internal/limit"
 )
 
 // Level is the degree of isolation of a command. The package comment lists the
@@ -75,29 +77,15 @@ func DefaultLimits() Limits {
 	}
 }
 
-func orDefault[T int | int64 | time.Duration](v *T, otherwise T) {
-	if *v == 0 {
-		*v = otherwise
-	}
-}
-
 // maxProcesses is half of the maximum of Linux: bwrap's own processes are added to a
 // limit, and twice the sum must be a valid number of processes.
 const maxProcesses = 2 << 20
 
 func (l Limits) withDefaults() (Limits, error) {
-	d := DefaultLimits()
-	orDefault(&l.CPU, d.CPU)
-	orDefault(&l.Memory, d.Memory)
-	orDefault(&l.Files, d.Files)
-	orDefault(&l.Processes, d.Processes)
-	orDefault(&l.FileSize, d.FileSize)
-	orDefault(&l.Disk, d.Disk)
-	orDefault(&l.Output, d.Output)
-	orDefault(&l.Log, d.Log)
-	if min(l.Memory, l.Files, l.Processes, l.FileSize, l.Disk, int64(l.Output), int64(l.Log), int64(l.Timeout)) < 0 {
+	if min(l.Memory, l.Files, l.Processes, l.FileSize, l.Disk, int64(l.Output), int64(l.Log), int64(l.Timeout), int64(l.CPU)) < 0 {
 		return l, fmt.Errorf("limits %+v: must not be negative", l)
 	}
+	l = limit.Defaults(l, DefaultLimits())
 	if l.Processes > maxProcesses {
 		return l, fmt.Errorf("limit of processes %d: must be at most %d", l.Processes, maxProcesses)
 	}
