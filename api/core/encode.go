@@ -322,6 +322,14 @@ func AppendHeaders(b []byte, headers []*fsmpb.Header) []byte {
 	return append(b, '}')
 }
 
+// UnlessZero returns nil for a zero value, which the answer leaves out.
+func UnlessZero[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
 // Moment is the time of the answer to a claim, and the earliest time from which leases count.
 type Moment struct{ Now, LeasesFrom int64 }
 

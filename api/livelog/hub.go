@@ -51,8 +51,8 @@ type Position struct {
 
 // Chunk is a part of what an attempt has written.
 type Chunk struct {
-	Token   uint64
 	Attempt int32
+	Token   uint64
 	Offset  int64  // of its first byte
 	Bytes   int64  // plain bytes, also if the text is encrypted
 	Text    string // "" with Bytes 0 only reports a loss

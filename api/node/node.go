@@ -10,7 +10,6 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
-	"osqueue/cluster/leader"
 	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
@@ -98,11 +97,7 @@ func (s *node) inbox() *v1.Inbox {
 	if s.Config.Inbox == nil {
 		return nil
 	}
-	out := s.Config.Inbox()
-	if out == (v1.Inbox{}) {
-		return nil
-	}
-	return &out
+	return core.UnlessZero(s.Config.Inbox())
 }
 
 func statusOf(st *cluster.Status, now int64) v1.Status {
@@ -113,8 +108,8 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		State:           st.State,
 		RaftState:       st.RaftState,
 		Term:            st.Term,
-		Leader:          known(st.LeaderNode),
-		LeaderAddress:   known(st.LeaderAddress),
+		Leader:          core.UnlessZero(st.LeaderNode),
+		LeaderAddress:   core.UnlessZero(st.LeaderAddress),
 		LogLength:       st.CommitIndex,
 		CommitIndex:     st.CommitIndex,
 		Applied:         st.Applied,
@@ -128,8 +123,8 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		FlushError:      st.FlushError,
 		ArchiveError:    st.ArchiveError,
 		Standby:         st.Standby,
-		Carried:         carriedOf(st.Carried),
-		DocumentCopies:  copiesOf(st.DocumentCopies),
+		Carried:         core.UnlessZero(v1.Carried(st.Carried)),
+		DocumentCopies:  core.UnlessZero(v1.DocumentCopies(st.DocumentCopies)),
 		StateError:      st.StateError,
 		FlushIntervalMs: st.FlushIntervalMs,
 		Document:        documentOf(st),
@@ -154,28 +149,6 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		s.StateCheckedLSN = st.CheckedLSN.String()
 	}
 	return s
-}
-
-// known returns nil for an unknown text.
-func known(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func copiesOf(c leader.DocumentCopies) *v1.DocumentCopies {
-	if c.Count == 0 {
-		return nil
-	}
-	return &v1.DocumentCopies{Count: c.Count, Last: c.Last}
-}
-
-func carriedOf(c leader.Carried) *v1.Carried {
-	if c == (leader.Carried{}) {
-		return nil
-	}
-	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Records: c.Records, Copy: c.Copy}
 }
 
 // documentOf returns nil on a node that has not written the document.
@@ -216,10 +189,7 @@ func snapshotsOf(st *cluster.Status) *v1.Snapshots {
 	if p := s.Local; p.Index != 0 {
 		out.Local = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
 	}
-	if out == (v1.Snapshots{}) {
-		return nil
-	}
-	return &out
+	return core.UnlessZero(out)
 }
 
 func peersOf(peers []cluster.Peer) []v1.Peer {

@@ -15,7 +15,6 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
-	"osqueue/fsm/backoff"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
@@ -113,10 +112,10 @@ func oldestAt(v *fsm.View, name string) (ms int64) {
 
 // pauseOf returns the description of the pause of a type, or nil. q may be nil.
 func pauseOf(q *fsm.QueueSettings) *v1.Pause {
-	if q == nil || q.Pause == (fsm.Pause{}) {
+	if q == nil {
 		return nil
 	}
-	return &v1.Pause{Reason: q.Pause.Reason, By: q.Pause.By, Since: q.Pause.Since, Until: q.Pause.Until}
+	return core.UnlessZero(v1.Pause(q.Pause))
 }
 
 // settingsOf returns the settings of a type; nil means the defaults.
@@ -133,7 +132,7 @@ func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 		LeaseMs:            q.LeaseMs,
 		TimeoutMs:          q.TimeoutMs,
 		MaxAttempts:        unlessUnset(q.MaxAttempts),
-		Backoff:            backoffOf(q.Backoff),
+		Backoff:            core.UnlessZero(v1.Backoff{Kind: q.Backoff.Kind.String(), BaseMs: q.Backoff.BaseMs, CapMs: q.Backoff.CapMs, Jitter: int64(q.Backoff.Jitter)}),
 		RetainMs:           unlessUnset(q.RetainMs),
 		RetainCount:        unlessUnset(q.RetainCount),
 		MaxJobs:            q.MaxJobs,
@@ -147,14 +146,6 @@ func unlessUnset(n int64) *int64 {
 		return nil
 	}
 	return &n
-}
-
-// backoffOf returns a backoff of the machine as the API has it; nil if none is set.
-func backoffOf(b backoff.Backoff) *v1.Backoff {
-	if b.Kind == backoff.Unset {
-		return nil
-	}
-	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
 }
 
 // changeQueue is PATCH /v1/queues/{type}.

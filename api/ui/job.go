@@ -180,11 +180,5 @@ func by(worker *string) string {
 }
 
 func endWord(end string) string {
-	switch end {
-	case "lease_expired":
-		return "lost its lease"
-	case "timed_out":
-		return "timed out"
-	}
-	return end
+	return cmp.Or(map[string]string{"lease_expired": "lost its lease", "timed_out": "timed out"}[end], end)
 }

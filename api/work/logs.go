@@ -135,9 +135,7 @@ func claimOf(j *fsm.Job) livelog.Claim {
 func jobLogsOf(j *fsm.Job, chunks []livelog.Chunk, next livelog.Position) v1.JobLogs {
 	out := v1.JobLogs{Status: j.Status.String(), Token: next.Token, Offset: next.Offset}
 	for _, c := range chunks {
-		out.Chunks = append(out.Chunks, v1.LogChunk{
-			Attempt: c.Attempt, Token: c.Token, Offset: c.Offset, Bytes: c.Bytes, Text: c.Text, Lost: c.Lost,
-		})
+		out.Chunks = append(out.Chunks, v1.LogChunk(c))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,25 +22,13 @@ const (
 
 // StatusWord returns the word that people read for a status of the wire.
 func StatusWord(status string) string {
-	switch status {
-	case StatusUnclaimed:
-		return WordAvailable
-	case StatusInProgress:
-		return WordRunning
-	}
-	return status
+	return cmp.Or(map[string]string{StatusUnclaimed: WordAvailable, StatusInProgress: WordRunning}[status], status)
 }
 
 // StatusOf returns the status of the wire for a word. Names of the wire, and unknown
 // words, stay as they are.
 func StatusOf(word string) string {
-	switch word {
-	case WordAvailable:
-		return StatusUnclaimed
-	case WordRunning:
-		return StatusInProgress
-	}
-	return word
+	return cmp.Or(map[string]string{WordAvailable: StatusUnclaimed, WordRunning: StatusInProgress}[word], word)
 }
 
 // QueueName is how a type is named in the paths below PathQueues, where it must
