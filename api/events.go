@@ -26,9 +26,6 @@ import (
 
 const (
 	mediaTypeEvents = "text/event-stream"
-	// headerLastEventID is v1.HeaderLastEventID under the name that net/http
-	// gives it.
-	headerLastEventID = "Last-Event-Id"
 	// eventsAtOnce is the number of events that are examined for one write.
 	eventsAtOnce = 256
 	// gatherTime is the pause of a stream after a write, so that on a busy queue one write has
@@ -68,7 +65,7 @@ func (s *Server) events(c *httpCall) error {
 // the header, and again the query of its first request: the header has precedence. Without
 // either the stream begins now.
 func (h *httpCall) resumePoint(history *notify.History) (notify.EventID, error) {
-	where, given := v1.HeaderLastEventID, h.r.Header.Get(headerLastEventID)
+	where, given := v1.HeaderLastEventID, h.r.Header.Get(v1.HeaderLastEventID)
 	if given == "" {
 		where, given = v1.ParamLastEventID, h.Params.Get(v1.ParamLastEventID)
 	}

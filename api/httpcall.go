@@ -57,7 +57,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) 
 func askedOver(r *http.Request, object string) core.Asked {
 	return core.Asked{
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Object: object,
-		Keys: r.Header[core.HeaderKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: core.AddressOf(r),
+		Keys: r.Header[v1.HeaderIdempotencyKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: core.AddressOf(r),
 		ForwardedBy: r.Header[v1.HeaderForwarded], ContentType: core.First(r.Header["Content-Type"]),
 		Encoding: core.First(r.Header["Content-Encoding"]), Bearer: core.First(r.Header["Authorization"]), Traceparent: core.First(r.Header[core.HeaderTraceparent]),
 		RequestID: core.First(r.Header["X-Request-Id"]), Legacy: IsLegacy(r),
@@ -65,9 +65,6 @@ func askedOver(r *http.Request, object string) core.Asked {
 }
 
 var jsonType = []string{"application/json; charset=utf-8"}
-
-// headerLSN is v1.HeaderLSN, for direct access to a header.
-const headerLSN = "Osqueue-Lsn"
 
 // lengthFrom is the size from which net/http does not determine the length of an answer by
 // itself.
@@ -110,13 +107,13 @@ func writeHead(w http.ResponseWriter, s *core.Core, a *core.Answered) {
 		}
 	}
 	if !a.Lsn.IsZero() {
-		header[headerLSN] = s.LsnHeader(a.Lsn)
+		header[v1.HeaderLSN] = s.LsnHeader(a.Lsn)
 	}
 	if a.Committed != "" {
-		header[core.HeaderCommitted] = ackValues[a.Committed]
+		header[v1.HeaderCommitted] = ackValues[a.Committed]
 	}
 	if a.Replayed {
-		header[core.HeaderReplayed] = yes
+		header[v1.HeaderReplayed] = yes
 	}
 	if a.Followed {
 		header["Preference-Applied"] = preferStrict
@@ -131,9 +128,9 @@ func writeHead(w http.ResponseWriter, s *core.Core, a *core.Answered) {
 // readHead takes over the head of the answer of another node.
 func readHead(a *core.Answered, resp *http.Response) {
 	a.Status = resp.StatusCode
-	a.Lsn, _ = fsm.ParseLSN(core.First(resp.Header[headerLSN])) // zero if it has none
-	a.Committed = core.First(resp.Header[core.HeaderCommitted])
-	a.Replayed, a.Followed = len(resp.Header[core.HeaderReplayed]) > 0, len(resp.Header["Preference-Applied"]) > 0
+	a.Lsn, _ = fsm.ParseLSN(core.First(resp.Header[v1.HeaderLSN])) // zero if it has none
+	a.Committed = core.First(resp.Header[v1.HeaderCommitted])
+	a.Replayed, a.Followed = len(resp.Header[v1.HeaderReplayed]) > 0, len(resp.Header["Preference-Applied"]) > 0
 	a.Challenge = len(resp.Header["Www-Authenticate"]) > 0
 	if core.First(resp.Header["Content-Type"]) == v1.MediaTypeProblem {
 		seconds, _ := strconv.ParseUint(core.First(resp.Header["Retry-After"]), 10, 31) // 0 if it has none

@@ -33,9 +33,6 @@ func (a ack) Patience() time.Duration {
 
 func IsAck(level string) bool { return level == v1.AckQuorum || level == v1.AckObject }
 
-// HeaderCommitted is v1.HeaderCommitted, for direct access to a header.
-const HeaderCommitted = v1.HeaderCommitted
-
 // readAck reads the requested durability of the write.
 func (c *Call) readAck() (err error) {
 	level := c.Core.Config.Ack

@@ -21,12 +21,6 @@ import (
 // KeyMax is the longest idempotency key, in bytes.
 const KeyMax = 256
 
-// Headers under the names that net/http gives them, for direct access.
-const (
-	HeaderKey      = v1.HeaderIdempotencyKey
-	HeaderReplayed = v1.HeaderReplayed
-)
-
 // readKey reads the idempotency key of a write.
 func (c *Call) readKey() error {
 	given := c.Keys
@@ -34,15 +28,15 @@ func (c *Call) readKey() error {
 	case len(given) == 0:
 		return nil
 	case len(given) > 1:
-		return Fail(BadRequest, "the header %s occurs %d times; send one key", HeaderKey, len(given))
+		return Fail(BadRequest, "the header %s occurs %d times; send one key", v1.HeaderIdempotencyKey, len(given))
 	case given[0] == "":
-		return Fail(BadRequest, "the header %s is empty; send 1 to %d visible ASCII characters", HeaderKey, KeyMax)
+		return Fail(BadRequest, "the header %s is empty; send 1 to %d visible ASCII characters", v1.HeaderIdempotencyKey, KeyMax)
 	case len(given[0]) > KeyMax:
-		return Fail(BadRequest, "the header %s is longer than %d characters", HeaderKey, KeyMax)
+		return Fail(BadRequest, "the header %s is longer than %d characters", v1.HeaderIdempotencyKey, KeyMax)
 	}
 	for _, r := range given[0] {
 		if r <= ' ' || r >= 0x7f {
-			return Fail(BadRequest, "the header %s contains %q; use visible ASCII characters only", HeaderKey, r)
+			return Fail(BadRequest, "the header %s contains %q; use visible ASCII characters only", v1.HeaderIdempotencyKey, r)
 		}
 	}
 	c.Key = given[0]

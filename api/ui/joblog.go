@@ -19,8 +19,6 @@ const (
 	logPoll = 15_000
 	// logWrite is how long the browser may take to accept a write.
 	logWrite = 10 * time.Second
-	// lastEventID is the header of a browser that reconnects.
-	lastEventID = "Last-Event-Id"
 )
 
 // jobLog streams what a running job writes as server-sent events: "log" with a LogChunk as data,
@@ -28,7 +26,7 @@ const (
 // that reconnects gets nothing twice. A page that was hidden gives it in the query.
 func jobLog(q *request) error {
 	at := v1.JobLogs{}
-	if given := cmp.Or(q.r.Header.Get(lastEventID), q.r.URL.Query().Get(v1.ParamLastEventID)); given != "" {
+	if given := cmp.Or(q.r.Header.Get(v1.HeaderLastEventID), q.r.URL.Query().Get(v1.ParamLastEventID)); given != "" {
 		if _, err := fmt.Sscanf(given, "%d-%d", &at.Token, &at.Offset); err != nil {
 			return &apiError{Status: http.StatusBadRequest, Title: "The position is not valid", Detail: "Reload the page."}
 		}
