@@ -114,6 +114,7 @@ func TestObjectAckEndsWithItsConnection(t *testing.T) {
 
 // The wait outlives the timeout of the answer.
 func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
+	t.Parallel()
 	s := newServed(t, func(c *core.Config) { c.Timeouts.Body, c.Timeouts.Answer = time.Second, time.Second })
 	conn := s.dial()
 	post(conn, "/v1/jobs?ack=object&ackWaitMs=1200", `{"id":"a"}`)

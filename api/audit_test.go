@@ -22,6 +22,7 @@ import (
 
 // Strangers push no entry of another client out of the log, and their refusals are counted.
 func TestStrangersInTheAuditLog(t *testing.T) {
+	t.Parallel()
 	var lines []core.AuditEntry
 	g := secured(t, core.SecurityOn, func(e core.AuditEntry) { lines = append(lines, e) })
 	g.s.Audited = core.NewAuditRing(1 << 20)

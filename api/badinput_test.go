@@ -313,9 +313,15 @@ func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) 
 	if len(p.Detail) > 700 {
 		t.Errorf("%s: a detail of %d bytes", what, len(p.Detail))
 	}
+	checkWords(t, p.Detail)
+}
+
+// checkWords checks that the detail of a problem has no words of the code.
+func checkWords(t *testing.T, detail string) {
+	t.Helper()
 	for _, inside := range []string{"json:", "jsontext", "Go ", "int32", "int64", "uint", "v1.", "fsm"} {
-		if strings.Contains(p.Detail, inside) {
-			t.Errorf("%s: %q speaks of %q", what, p.Detail, inside)
+		if strings.Contains(detail, inside) {
+			t.Errorf("%q speaks of %q", detail, inside)
 		}
 	}
 }

@@ -96,6 +96,7 @@ func TestErrorLogIsBounded(t *testing.T) {
 // An idle worker that registers every 10 s and has eight claims that wait costs at
 // most two log entries a minute, and stays registered.
 func TestIdleWorkersWriteNextToNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t)
 		settings := fsm.DefaultSettings()
@@ -146,6 +147,7 @@ func TestIdleWorkersWriteNextToNothing(t *testing.T) {
 // A client that sends its whole request before it reads gets the answer to a body that is
 // refused, however it ends the request.
 func TestAnswerToARefusedBody(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	body := strings.Repeat("x", 12<<20)
 	for name, head := range map[string]string{

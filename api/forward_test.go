@@ -166,6 +166,7 @@ func TestLeaderThatIsSilent(t *testing.T) {
 // A request that waits for a frozen leader ends soon after another leader is known: a write
 // with an unknown outcome, a read with the answer of the new leader, or of this node.
 func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived <- struct{}{}; <-release }))
 	defer old.Close()

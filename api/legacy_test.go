@@ -152,6 +152,7 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 
 // Both versions of HTTP reach the handler that Wrap makes.
 func TestServesBothVersionsOfHTTP(t *testing.T) {
+	t.Parallel()
 	s := New(core.Config{Backend: newFake(), Wrap: func(native http.Handler, _ core.Calls) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Wrapped", r.Proto)

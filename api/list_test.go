@@ -26,6 +26,7 @@ import (
 // Every list is a part of the list of all jobs, in the same order, whichever index and page
 // size it uses, and a cursor of one filter continues in another.
 func TestListsAreCutsOfTheWholeList(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newRig(t)
 		drawJobs(rt, g)

@@ -115,6 +115,7 @@ func TestReadyThroughTheLeader(t *testing.T) {
 
 // A leader that hangs, or is gone, does not count as leader for long.
 func TestReadyWithALeaderThatIsSilent(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer srv.Close()

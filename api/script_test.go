@@ -474,7 +474,7 @@ func (p *player) expect(want string) {
 	}
 	p.checked = true
 	if tag != "" {
-		refused(p.t, p.last, status, tag)
+		checkWords(p.t, refused(p.t, p.last, status, tag).Detail)
 	}
 	value, whole := strings.CutPrefix(want, "only ")
 	switch {

@@ -197,6 +197,7 @@ func (g *rig) inFlight() int {
 }
 
 func TestSlowAndLargeRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
 	s := newServed(t, func(c *core.Config) { c.Timeouts.Header, c.Timeouts.Body = 100*time.Millisecond, 150*time.Millisecond })
 	t.Run("head", func(t *testing.T) {
 		conn := s.dial()

@@ -109,6 +109,7 @@ func TestARevokedTokenEndsStreams(t *testing.T) {
 // A flood of frames that belong to no request is read at the pace of the allowance, and
 // requests are answered meanwhile.
 func TestFloodsOfControlFramesArePaced(t *testing.T) {
+	t.Parallel()
 	for name, frames := range map[string]func(*http2.Framer) error{
 		"PING":     func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) },
 		"SETTINGS": func(f *http2.Framer) error { return f.WriteSettings() },

@@ -19,6 +19,7 @@ import (
 // A read that waits answers for the job that it was asked for. Another job that gets the id is no
 // answer, even if it was made in the same millisecond.
 func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/v1/jobs/race?waitMs=60000", "/v1/jobs/race/logs?waitMs=60000"} {
 		t.Run(path, func(t *testing.T) {
 			g := secured(t, core.SecurityOn, nil)
@@ -125,6 +126,7 @@ func TestDependentsOfTenants(t *testing.T) {
 // A quota counts whatever a request makes the state keep: callbacks when their batch is made, jobs of
 // schedules, and the texts of a job besides its payload.
 func TestQuotasCountWhatIsKept(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", 600)
 	requests := map[string][3]string{
 		"callbacks": {"POST", "/v1/batches", `{"callback":{"type":"a.x","payload":"` + large + `"}}`},
@@ -281,6 +283,7 @@ func ofOthers(g *rig) string {
 // callers that are limited to the types or groups of another tenant. No answer has anything of the others,
 // and nothing of theirs changes. A new route or a new kind of object is sent, too.
 func TestNoOperationReachesTheObjectsOfOthers(t *testing.T) {
+	t.Parallel()
 	scopes := map[string]*fsmpb.Token{
 		"types":  {Role: uint32(fsm.RoleAdmin), Tenant: "a", Types: []string{"a.*"}},
 		"groups": {Role: uint32(fsm.RoleAdmin), Tenant: "a", Groups: []string{"ga*"}},
