@@ -314,7 +314,7 @@ func memberRows(nodes []client.NodeStatus) [][]string {
 		}
 		rows = append(rows, []string{
 			p.Name, view.OrDash(instance), vote, view.OrDash(p.RaftAddress), view.OrDash(p.HTTPAddress),
-			contactText(p.LastContactMs, leads && !p.Leader), indexText(p.LogIndex), offsetText(p.ClockOffsetMs),
+			contactText(p.LastContactMs, leads && !p.Leader), orDash(p.LogIndex, indexText), orDash(p.ClockOffsetMs, offsetText),
 		})
 	}
 	return rows
@@ -327,32 +327,29 @@ func leaderIndex(nodes []client.NodeStatus) int {
 
 // contactText is how long ago a member answered; asked says that the leader expects answers.
 func contactText(ms *int64, asked bool) string {
-	switch {
-	case ms == nil && asked:
+	if ms == nil && asked {
 		return "none"
-	case ms == nil:
-		return "-"
 	}
-	return view.Short(time.Duration(*ms) * time.Millisecond)
+	return orDash(ms, msShort)
 }
 
-func indexText(index *uint64) string {
-	if index == nil {
+// orDash is the text of a value that may be missing.
+func orDash[T any](v *T, text func(T) string) string {
+	if v == nil {
 		return "-"
 	}
-	return strconv.FormatUint(*index, 10)
+	return text(*v)
 }
+
+func indexText(index uint64) string { return strconv.FormatUint(index, 10) }
 
 // offsetText is a difference of clocks with its sign.
-func offsetText(ms *int64) string {
-	if ms == nil {
-		return "-"
-	}
-	sign, d := "+", time.Duration(*ms)*time.Millisecond
+func offsetText(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
 	if d < 0 {
-		sign, d = "-", -d
+		return d.String()
 	}
-	return fmt.Sprintf("%s%s", sign, d)
+	return "+" + d.String()
 }
 
 // bucketRows tell how the bucket is, by the word of the node that writes to it.

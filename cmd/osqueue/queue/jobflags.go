@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -75,12 +76,18 @@ func (f *jobFlags) job() client.NewJob {
 // override replaces values of the flags by values of a job on the wire.
 func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	job.ID, job.Type, job.Payload = in.ID, in.Type, in.Payload
-	overrideTimes(&job, in)
-	if in.Priority != 0 {
-		job.Priority = in.Priority
+	job.Priority = cmp.Or(in.Priority, job.Priority)
+	job.MaxAttempts = cmp.Or(in.MaxAttempts, job.MaxAttempts)
+	job.Lease = cmp.Or(view.FromMs(in.LeaseMs), job.Lease)
+	job.Timeout = cmp.Or(view.FromMs(in.TimeoutMs), job.Timeout)
+	job.Group = cmp.Or(in.Group, job.Group)
+	job.AfterFailure = cmp.Or(in.AfterFailure, job.AfterFailure)
+	job.BatchID = cmp.Or(in.BatchID, job.BatchID)
+	if in.RunAt != 0 || in.DelayMs != 0 {
+		job.RunAt, job.Delay = time.Time{}, view.FromMs(in.DelayMs)
 	}
-	if in.MaxAttempts != nil {
-		job.MaxAttempts = in.MaxAttempts
+	if in.RunAt != 0 {
+		job.RunAt = time.UnixMilli(in.RunAt)
 	}
 	if b := in.Backoff; b != nil {
 		job.Backoff = &client.Backoff{Kind: b.Kind, Base: view.FromMs(b.BaseMs), Cap: view.FromMs(b.CapMs), Jitter: int(b.Jitter)}
@@ -88,9 +95,6 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	if in.UniqueKey != "" || in.UniqueScope != "" {
 		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: view.FromMs(in.UniqueMs)}
 	}
-	overrideText(&job.Group, in.Group)
-	overrideText(&job.AfterFailure, in.AfterFailure)
-	overrideText(&job.BatchID, in.BatchID)
 	if in.Tags != nil {
 		job.Tags = in.Tags
 	}
@@ -101,27 +105,6 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 		job.After = in.After
 	}
 	return job
-}
-
-func overrideTimes(job *client.NewJob, in v1.NewJob) {
-	if in.RunAt != 0 || in.DelayMs != 0 {
-		job.RunAt, job.Delay = time.Time{}, view.FromMs(in.DelayMs)
-	}
-	if in.RunAt != 0 {
-		job.RunAt = time.UnixMilli(in.RunAt)
-	}
-	if in.LeaseMs != 0 {
-		job.Lease = view.FromMs(in.LeaseMs)
-	}
-	if in.TimeoutMs != 0 {
-		job.Timeout = view.FromMs(in.TimeoutMs)
-	}
-}
-
-func overrideText(to *string, text string) {
-	if text != "" {
-		*to = text
-	}
 }
 
 // payloadOf returns the payload that a flag gives, or nil if the flag is not given.

@@ -307,10 +307,7 @@ const envData = EnvPrefix + "DATA"
 var dataDirs = []string{"osqueue-data", "/var/lib/osqueue"}
 
 // socketURL is the server of a client of the admin socket. Its name does not exist.
-const (
-	socketHost = "admin.invalid"
-	socketURL  = "http://" + socketHost + ":80"
-)
+const socketURL = "http://admin.invalid:80"
 
 // ServerName names the admin socket in a text in place of its URL, which no one has given.
 func ServerName(text string) string { return strings.ReplaceAll(text, socketURL, SocketName) }
