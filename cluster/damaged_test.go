@@ -13,6 +13,7 @@ import (
 // A node must not apply a committed entry in which a bit has flipped: its state would
 // differ from that of the other nodes from then on.
 func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.start("n", 3, nil)
 	leader := l.leader(nodes...)

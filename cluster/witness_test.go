@@ -63,6 +63,7 @@ func (l *lab) refused(m *member) {
 // A node that has voted and confirmed entries, and whose log is gone, must not vote with
 // an empty log.
 func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{"deleted": removeLog, "emptied": emptyLog} {
 		t.Run(name, func(t *testing.T) {
 			l, leader, n, dir := stoppedFollower(t)
@@ -83,6 +84,7 @@ func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
 }
 
 func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
+	t.Parallel()
 	l, leader, n, dir := stoppedFollower(t)
 	n.stop()
 	old := t.TempDir()
@@ -106,6 +108,7 @@ func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
 // A log that is shorter than the witness is refused, also if raft's term is a later one: the witness is
 // lowered before the log is.
 func TestAShorterLogOfALaterTermDoesNotStart(t *testing.T) {
+	t.Parallel()
 	l, _, n, dir := stoppedFollower(t)
 	n.stop()
 	w := l.witnessOf(n)
@@ -118,6 +121,7 @@ func TestAShorterLogOfALaterTermDoesNotStart(t *testing.T) {
 
 // An identity without its witness does not start: the log may be an older copy.
 func TestANodeWithoutAWitnessDoesNotStart(t *testing.T) {
+	t.Parallel()
 	l, _, n, dir := stoppedFollower(t)
 	n.stop()
 	if err := os.Remove(filepath.Join(dir, "witness.json")); err != nil {
@@ -129,6 +133,7 @@ func TestANodeWithoutAWitnessDoesNotStart(t *testing.T) {
 // A node that is closed witnesses all entries that it has confirmed, and removes what a killed
 // process left.
 func TestAClosedNodeHasAFullWitness(t *testing.T) {
+	t.Parallel()
 	l, leader, n, dir := stoppedFollower(t)
 	lsn := l.enqueue(leader, "b")
 	l.eventually("the follower to have the job", func() bool { return n.Job("b") != nil })

@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(4) // the tests wait for elections
+	storagetest.AtOnce(16) // the tests wait for elections
 	goleak.VerifyTestMain(m)
 }
 

@@ -180,6 +180,7 @@ func TestDirectorySyncFails(t *testing.T) {
 // on after many others have written. It delays no other writer, and it changes nothing
 // when it continues.
 func TestFrozenWriter(t *testing.T) {
+	t.Parallel()
 	for _, step := range replaceSteps {
 		for _, more := range []int{1, kept + 10} {
 			t.Run(fmt.Sprintf("%s/%d", step, more), func(t *testing.T) {

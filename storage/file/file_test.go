@@ -35,6 +35,7 @@ func dirURL(dir string) *url.URL { return &url.URL{Scheme: "file", Path: dir} }
 func (b *Bucket) path(key string) string { return filepath.Join(b.dir, path(key)) }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, t.TempDir()) },
 		storagetest.RepeatsVersions(),
@@ -43,6 +44,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	load := storagetest.Load{Children: 4, Kills: 12, Acked: 60}
 	if testing.Short() {
 		load.Kills = 3

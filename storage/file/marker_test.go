@@ -198,6 +198,7 @@ func TestNoMarkerWithoutADocument(t *testing.T) {
 
 // Processes that begin a bucket at the same time agree on one marker.
 func TestManyMark(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		dir := t.TempDir()
 		all := make([]*Bucket, 6)
