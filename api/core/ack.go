@@ -103,3 +103,16 @@ func withoutAck(query string) string {
 		return slices.Contains(WriteParams, name)
 	}), "&")
 }
+
+// Send answers 200 with c.out.
+func (c *Call) Send() error {
+	c.Settle()
+	return c.SendSettled()
+}
+
+// SendSettled is send after settle, for answers that contain the time.
+func (c *Call) SendSettled() error {
+	err := c.begin()
+	c.Ready = err == nil
+	return err
+}

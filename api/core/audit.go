@@ -15,9 +15,6 @@ import (
 	"osqueue/internal/auth"
 )
 
-// AuditEntry is one line of the audit log.
-type AuditEntry = v1.AuditEntry
-
 // audit reports the end of a write, a refusal or an administrative act.
 func (s *Core) audit(c *Call, err error) {
 	if s.Access.Audit == nil && s.Audited.max == 0 {
@@ -184,4 +181,15 @@ func (r *auditRing) Page(cursor string, limit int) (v1.AuditPage, error) {
 	out.Entries = append(out.Entries, from...)
 	out.NextCursor = fmt.Sprintf("%s-%d", r.start, at+uint64(len(from)))
 	return out, nil
+}
+
+// forwardedFor returns the address of the client whose request another node has forwarded, or
+// "". That node adds it to the list of proxies.
+func forwardedFor(r *http.Request) string {
+	list := r.Header["X-Forwarded-For"]
+	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
+		return ""
+	}
+	all := list[len(list)-1]
+	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
 }

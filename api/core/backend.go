@@ -6,6 +6,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
+	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -94,4 +95,10 @@ type Node interface {
 	// Leader returns the host:port of the active leader's HTTP API, or "" if none is known.
 	// self reports whether it is this node.
 	Leader() (address string, self bool)
+}
+
+// Past rebuilds earlier states from the bucket. Errors are those of package past.
+type Past interface {
+	At(ctx context.Context, t past.Target) (*past.State, error)
+	Spans(ctx context.Context) ([]past.Span, error)
 }

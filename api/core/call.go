@@ -213,19 +213,6 @@ const PathIDMax = 1024
 // HoldOff extends the time for the answer by the wait that the call asks for.
 func (c *Call) HoldOff(wait time.Duration) { c.Peer.HoldOff(wait) }
 
-// Send answers 200 with c.out.
-func (c *Call) Send() error {
-	c.Settle()
-	return c.SendSettled()
-}
-
-// SendSettled is send after settle, for answers that contain the time.
-func (c *Call) SendSettled() error {
-	err := c.begin()
-	c.Ready = err == nil
-	return err
-}
-
 // begin prepares the head of an answer with c.out.
 func (c *Call) begin() error {
 	if c.Begun {
@@ -311,19 +298,61 @@ func (c *Call) SendJSON(v any) error {
 	return c.Send()
 }
 
-// lsnHeader is an LSN as the value of a header.
-type lsnHeader struct {
-	lsn   fsm.LSN
-	value [1]string
+// state is read by requests. It is the state that the node has applied, or an earlier one.
+type state interface {
+	Job(id string) *fsm.Job
+	View() *fsm.View
+	TypeStats(name string) fsm.TypeStats
+	AllTypeStats() map[string]fsm.TypeStats
 }
 
-// LsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
-// one committed entry share it.
-func (s *Core) LsnHeader(lsn fsm.LSN) []string {
-	last := s.lastLSN.Load()
-	if last == nil || last.lsn != lsn {
-		last = &lsnHeader{lsn, [1]string{lsn.String()}}
-		s.lastLSN.Store(last)
+// State returns the state that the call reads.
+func (c *Call) State() state {
+	if c.Past != nil {
+		return c.Past
 	}
-	return last.value[:]
+	return c.Core.Node
 }
+
+// Route is one method on one path.
+type Route struct {
+	Method string // GET answers HEAD too
+	Path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
+	At     routing
+	Waits  bool // the body may ask to wait
+	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
+	// to wait for a state that is fresh enough.
+	AwaitsEnd bool
+	// lenient: older clients of a legacy contract call it, whose unknown fields are
+	// ignored unless they ask for strict handling. Elsewhere they are refused.
+	Lenient bool
+	Legacy  legacyUse
+	Past    bool     // v1.ParamAt selects an earlier state
+	Params  []string // of the query, in addition to those of every read or write
+	Handle  func(*Call) error
+	Right   auth.Right // one of them is enough
+}
+
+// routing is the place where a request can be handled.
+type routing uint8
+
+const (
+	AnyNode    routing = iota
+	LeaderOnly         // writes
+	UpToDate           // reads, as fresh as the request wants them
+	InMemory           // about what only the leader has, in memory: commits nothing
+)
+
+// Writes reports whether a stream carries calls of the route: reads are few, and their answers can be large or endless.
+func (rt *Route) Writes() bool {
+	return rt.At == LeaderOnly || rt.At == InMemory && rt.Method != http.MethodGet
+}
+
+// legacyUse is what legacy clients may do with a route.
+type legacyUse uint8
+
+const (
+	_        legacyUse = iota // nothing
+	ByCompat                  // packages of compat call it for them
+	ByLegacy                  // they may use it themselves
+)

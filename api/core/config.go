@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -14,6 +16,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
 	"osqueue/internal/limit"
 )
 
@@ -220,3 +223,61 @@ func Or[T int | int64 | time.Duration](v, otherwise T) T {
 	}
 	return otherwise
 }
+
+// DefaultConnections is the default of Config.MaxConnections.
+const DefaultConnections = 4096
+
+// LegacyConfig configures ServeLegacy.
+type LegacyConfig struct {
+	// Networks are those from which connections are accepted.
+	Networks []netip.Prefix
+	// Types are globs of the types that the clients may use; none: all.
+	Types []string
+	// API is the address that refusals name to clients of this API.
+	API string
+}
+
+// Accepts reports whether an address is in one of the networks.
+func (l *LegacyConfig) Accepts(address string) bool {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(l.Networks, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// The modes of SecurityConfig.
+const (
+	SecurityOff = "off" // no request needs a token
+	SecurityLog = "log" // requests that would be refused are logged
+	SecurityOn  = "on"  // requests need a token with the right for their route
+)
+
+// SecurityConfig limits the use of the API. The zero value is SecurityOff.
+type SecurityConfig struct {
+	Mode string
+	// Programs are patterns of the types whose workers run programs from the payload; only
+	// tokens with that right may enqueue them. Nil: DefaultPrograms.
+	Programs []string
+	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
+	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil refuses them.
+	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
+	// Certificate maps the client certificate of a request to a principal, and to the value of the
+	// header v1.HeaderCertificate that identifies it to the leader. Nil ignores certificates.
+	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
+	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
+	// AdmitChange allowed the change that the entry is about.
+	Audit func(e AuditEntry, admitted bool)
+	// AdmitChange, unless nil, is asked before each change. Its error refuses the change, because
+	// Audit could not keep its entry. It may wait for a moment.
+	AdmitChange func(ctx context.Context) error
+	// AuditBytes is the size of the newest of these that GET /v1/audit shows; 0: it shows none.
+	AuditBytes int64
+}
+
+// DefaultPrograms are the types that `osqueue run` and the examples use for programs.
+func DefaultPrograms() []string { return []string{"command", "python"} }
+
+// AuditEntry is one line of the audit log.
+type AuditEntry = v1.AuditEntry

@@ -2,8 +2,6 @@ package core
 
 import (
 	"net/http"
-	"net/netip"
-	"slices"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
@@ -13,35 +11,6 @@ import (
 // principal, auth.Legacy, which may use the routes of the legacy contracts only, in every mode
 // of SecurityConfig. Package osqueue and package dtq in compat answer most of these routes by
 // calls of this API, with the context of the request: so the calls have the principal too.
-
-// LegacyConfig configures ServeLegacy.
-type LegacyConfig struct {
-	// Networks are those from which connections are accepted.
-	Networks []netip.Prefix
-	// Types are globs of the types that the clients may use; none: all.
-	Types []string
-	// API is the address that refusals name to clients of this API.
-	API string
-}
-
-// legacyUse is what legacy clients may do with a route.
-type legacyUse uint8
-
-const (
-	_        legacyUse = iota // nothing
-	ByCompat                  // packages of compat call it for them
-	ByLegacy                  // they may use it themselves
-)
-
-// Accepts reports whether an address is in one of the networks.
-func (l *LegacyConfig) Accepts(address string) bool {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return false
-	}
-	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(l.Networks, func(p netip.Prefix) bool { return p.Contains(a) })
-}
 
 // authorizeLegacy is authorize of a server that asks for no credentials.
 func (s *Core) authorizeLegacy(c *Call) error {

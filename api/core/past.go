@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,29 +13,7 @@ import (
 	"osqueue/internal/auth"
 )
 
-// Past rebuilds earlier states from the bucket. Errors are those of package past.
-type Past interface {
-	At(ctx context.Context, t past.Target) (*past.State, error)
-	Spans(ctx context.Context) ([]past.Span, error)
-}
-
 var _ Past = (*past.States)(nil)
-
-// state is read by requests. It is the state that the node has applied, or an earlier one.
-type state interface {
-	Job(id string) *fsm.Job
-	View() *fsm.View
-	TypeStats(name string) fsm.TypeStats
-	AllTypeStats() map[string]fsm.TypeStats
-}
-
-// State returns the state that the call reads.
-func (c *Call) State() state {
-	if c.Past != nil {
-		return c.Past
-	}
-	return c.Core.Node
-}
 
 // SpansShown bounds the pieces of history in one answer. Each hole begins another one.
 const SpansShown = 100

@@ -193,15 +193,6 @@ func (f *Failure) Problem(write bool) v1.Problem {
 	return p
 }
 
-// fail makes the failure the answer; write tells whether the request would have changed anything.
-func (c *Call) fail(f *Failure, write bool) {
-	body, err := Marshal(f.Problem(write))
-	if err != nil {
-		body = []byte(`{"_tag":"` + v1.TagInternal + `"}`)
-	}
-	c.Status, c.Fault, c.Out, c.Ready = f.Status, f, body, true
-}
-
 // NotThere returns the refusal of a name that does not exist.
 func NotThere(what, detail string) error {
 	k := FailureOf(fsm.NotFound.Err()).Kind

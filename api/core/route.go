@@ -7,36 +7,6 @@ import (
 	"strings"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/auth"
-)
-
-// Route is one method on one path.
-type Route struct {
-	Method string // GET answers HEAD too
-	Path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
-	At     routing
-	Waits  bool // the body may ask to wait
-	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
-	// to wait for a state that is fresh enough.
-	AwaitsEnd bool
-	// lenient: older clients of a legacy contract call it, whose unknown fields are
-	// ignored unless they ask for strict handling. Elsewhere they are refused.
-	Lenient bool
-	Legacy  legacyUse
-	Past    bool     // v1.ParamAt selects an earlier state
-	Params  []string // of the query, in addition to those of every read or write
-	Handle  func(*Call) error
-	Right   auth.Right // one of them is enough
-}
-
-// routing is the place where a request can be handled.
-type routing uint8
-
-const (
-	AnyNode    routing = iota
-	LeaderOnly         // writes
-	UpToDate           // reads, as fresh as the request wants them
-	InMemory           // about what only the leader has, in memory: commits nothing
 )
 
 // targetMax bounds the part of an unknown path that the answer repeats.
@@ -110,11 +80,6 @@ func (rt *Route) knows(name string) bool {
 func ByID(path string) string   { return path + "/{id}" }
 func ByName(path string) string { return path + "/{name}" }
 func ByType(path string) string { return path + "/{type}" }
-
-// Writes reports whether a stream carries calls of the route: reads are few, and their answers can be large or endless.
-func (rt *Route) Writes() bool {
-	return rt.At == LeaderOnly || rt.At == InMemory && rt.Method != http.MethodGet
-}
 
 func First(values []string) string {
 	if len(values) == 0 {

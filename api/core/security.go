@@ -15,38 +15,6 @@ import (
 	"osqueue/internal/auth"
 )
 
-// The modes of SecurityConfig.
-const (
-	SecurityOff = "off" // no request needs a token
-	SecurityLog = "log" // requests that would be refused are logged
-	SecurityOn  = "on"  // requests need a token with the right for their route
-)
-
-// SecurityConfig limits the use of the API. The zero value is SecurityOff.
-type SecurityConfig struct {
-	Mode string
-	// Programs are patterns of the types whose workers run programs from the payload; only
-	// tokens with that right may enqueue them. Nil: DefaultPrograms.
-	Programs []string
-	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
-	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil refuses them.
-	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
-	// Certificate maps the client certificate of a request to a principal, and to the value of the
-	// header v1.HeaderCertificate that identifies it to the leader. Nil ignores certificates.
-	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
-	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
-	// AdmitChange allowed the change that the entry is about.
-	Audit func(e AuditEntry, admitted bool)
-	// AdmitChange, unless nil, is asked before each change. Its error refuses the change, because
-	// Audit could not keep its entry. It may wait for a moment.
-	AdmitChange func(ctx context.Context) error
-	// AuditBytes is the size of the newest of these that GET /v1/audit shows; 0: it shows none.
-	AuditBytes int64
-}
-
-// DefaultPrograms are the types that `osqueue run` and the examples use for programs.
-func DefaultPrograms() []string { return []string{"command", "python"} }
-
 var (
 	unauthorized = Kind{Status: http.StatusUnauthorized, Tag: v1.TagUnauthorized, Title: "A valid token is needed"}
 	Forbidden    = Kind{Status: http.StatusForbidden, Tag: v1.TagForbidden, Title: "The identity of the caller does not allow this"}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
-	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/limit"
 	"osqueue/internal/web"
@@ -36,17 +34,6 @@ func clientFrom(ctx context.Context, address string) string {
 		return cred.P.ID
 	}
 	return web.HostOf(address)
-}
-
-// forwardedFor returns the address of the client whose request another node has forwarded, or
-// "". That node adds it to the list of proxies.
-func forwardedFor(r *http.Request) string {
-	list := r.Header["X-Forwarded-For"]
-	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
-		return ""
-	}
-	all := list[len(list)-1]
-	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
 }
 
 // ClientOf names the client of a request that the server has identified, for the shares of other
@@ -92,9 +79,6 @@ func (c *Call) EnterMany(l *limit.Slots, n int, k Kind, what string) (leave func
 // some 30 KiB. A connection over a bound is accepted nevertheless, so that its client learns
 // why it is refused: /healthz, /readyz and /metrics answer on it, any other request gets 503,
 // which closes the connection. Further connections are closed at once.
-
-// DefaultConnections is the default of Config.MaxConnections.
-const DefaultConnections = 4096
 
 // streamsMax bounds the streams of one node. Each takes about 100 KiB.
 const streamsMax = 2048

@@ -159,8 +159,12 @@ func jumps(kept *v1.Past, at, wall int64, rel string) (links []jump) {
 		sign, name, word string
 		d                time.Duration
 	}{
-		{"−", "1 h", " earlier", -time.Hour}, {"−", "10 min", " earlier", -10 * time.Minute}, {"−", "1 min", " earlier", -time.Minute},
-		{"+", "1 min", " later", time.Minute}, {"+", "10 min", " later", 10 * time.Minute}, {"+", "1 h", " later", time.Hour},
+		{"−", "1 h", " earlier", -time.Hour},
+		{"−", "10 min", " earlier", -10 * time.Minute},
+		{"−", "1 min", " earlier", -time.Minute},
+		{"+", "1 min", " later", time.Minute},
+		{"+", "10 min", " later", 10 * time.Minute},
+		{"+", "1 h", " later", time.Hour},
 	} {
 		to := at + by.d.Milliseconds()
 		if by.d > 0 && to < wall || by.d < 0 && len(kept.Spans) > 0 && to >= kept.Spans[0].From {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"osqueue/client"
@@ -155,4 +157,60 @@ func Try(ctx context.Context, fn HandlerFunc, job client.ClaimedJob) Attempt {
 	result, err := call(ctx, fn, running)
 	rep := decide(context.Cause(ctx), result, err).with(running.log.text())
 	return Attempt{Outcome: rep.outcome, Result: rep.result, Log: rep.log, Failure: rep.failure, Err: rep.err}
+}
+
+// Limits of the texts in reports, in bytes.
+const (
+	maxErrorText    = 8 << 10 // of a failure; the server cuts it there
+	maxProgressText = 1 << 10 // of a progress
+	maxPanicText    = 2 << 10 // of a panic value, so that the stack has room after it
+)
+
+// maxDelay is the maximum delay of a retry; the server refuses more.
+const maxDelay = 10 * 366 * 24 * time.Hour
+
+// unreadableError is the error of a job whose handler did not run, so that it has nothing
+// of the payload.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// call runs the handler; a panic, or the end of its goroutine, is an error.
+func call(ctx context.Context, fn HandlerFunc, job Job) (json.RawMessage, error) {
+	type answer struct {
+		result json.RawMessage
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		var a answer
+		returned := false
+		defer func() { answers <- a }()
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = fmt.Errorf("the handler panicked: %s\n%s", clipTo(fmt.Sprint(p), maxPanicText), debug.Stack())
+			} else if !returned {
+				a.err = fmt.Errorf("%w\n%s", errExit, debug.Stack())
+			}
+		}()
+		a.result, a.err = fn(ctx, job)
+		if a.err != nil {
+			failure(a.err) // if it panics, as a nil pointer that is an error may, then here
+		}
+		returned = true
+	}()
+	a := <-answers
+	return a.result, a.err
+}
+
+var errExit = errors.New("the handler ended its goroutine")
+
+// clip bounds a text, and makes it valid for JSON.
+func clip(text string) string { return clipTo(text, maxErrorText) }
+
+func clipTo(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -8,6 +8,9 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"osqueue/client"
 )
 
 // Worker runs jobs of the types for which it has handlers. Create one with New, add
@@ -134,4 +137,90 @@ func (w *Worker) Run(ctx context.Context) error {
 	s.start()
 	err := s.claimJobs(ctx)
 	return errors.Join(err, s.stop())
+}
+
+func (s *session) start() {
+	s.helpers.Go(func() { s.keepLeases(s.reports) })
+	s.helpers.Go(func() { s.keepRegistered(s.reports) })
+	s.helpers.Go(func() { s.logs.run(s.reports) })
+}
+
+// stop ends the activities that claimJobs began, in the order in doc.go.
+func (s *session) stop() error {
+	select {
+	case <-s.leases.empty():
+	case <-s.jobs.Done():
+	}
+	s.patience.Stop()
+	s.stopJobs(ErrStopping)
+	if n := len(s.leases.all()); n > 0 {
+		s.log.Info("cancelling the running jobs to release them", "jobs", n)
+	}
+	if s.drained(handlerGrace) {
+		s.running.Wait()
+	} else {
+		s.abandon()
+	}
+	s.leave()
+	return errors.Join(s.unfinished()...)
+}
+
+// unfinished returns errors for the jobs that stop could not end.
+func (s *session) unfinished() (errs []error) {
+	if n := s.unreported.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("%d jobs could not be reported or released; they return to the queue when their leases expire", n))
+	}
+	if n := len(s.leases.all()); n > 0 {
+		errs = append(errs, fmt.Errorf("stopped waiting for %d jobs, because Config.Finished does not return", n))
+	}
+	return errs
+}
+
+// leave removes the registration of the worker, which also releases jobs that could
+// not be reported. If it fails, the cluster declares the worker dead later.
+func (s *session) leave() {
+	s.stopReports()
+	s.helpers.Wait() // or a registration might follow
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.jobs), leaveTimeout)
+	defer cancel()
+	if err := s.queue.RemoveInstance(ctx, s.cfg.Name, s.instance); err != nil && !client.IsNotFound(err) {
+		s.log.Debug("cannot deregister the worker", "error", err)
+	}
+}
+
+// abandon releases the jobs whose handlers do not return, and cancels the reports
+// that do not succeed.
+func (s *session) abandon() {
+	for _, h := range s.leases.all() {
+		if !h.settle() {
+			s.running.Go(func() { s.reportLoss(h, time.Since(h.began)) })
+			continue
+		}
+		s.about(h.job).Warn("a handler still runs after its context was cancelled", "type", h.job.Type)
+		s.running.Go(func() { s.settleAbandoned(h) })
+	}
+	if !s.drained(reportGrace) {
+		s.stopReports()
+		s.drained(finishedGrace)
+	}
+}
+
+// settleAbandoned settles a job instead of its handler's goroutine.
+func (s *session) settleAbandoned(h *lease) {
+	defer s.forget(h)
+	f := Finished{Job: h.job, Took: time.Since(h.began)}
+	s.report(report{outcome: Released, err: ErrStopping}, &f)
+	s.finished(f)
+}
+
+// drained waits for the last job to leave, for up to d.
+func (s *session) drained(d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-s.leases.empty():
+		return true
+	case <-timer.C:
+		return false
+	}
 }

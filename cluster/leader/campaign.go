@@ -454,3 +454,16 @@ func (b *base) note(doc *document.File) {
 func (l *Leader) mayBeRemoved(a election.Action, heard election.Silence) bool {
 	return a == election.Create && l.rivals.Load() && heard.Remaining() > 0
 }
+
+// caughtUp waits until this node has applied every entry that was committed before the
+// current term. It returns the term.
+func (l *Leader) caughtUp(ctx context.Context) (term uint64, err error) {
+	term = l.do.Term()
+	if err := l.do.Barrier(ctx); err != nil {
+		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
+	}
+	if l.do.Term() != term || !l.do.Leads() {
+		return 0, errors.New("leadership changed while the log was applied")
+	}
+	return term, nil
+}

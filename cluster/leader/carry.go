@@ -250,16 +250,6 @@ func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data [
 	return key, nil
 }
 
-// Carried counts the jobs and records that this cluster had acknowledged and that a document
-// that this node adopted lacked, since this process started.
-type Carried struct {
-	Jobs    int    // carried over
-	Ended   int    // jobs of the document that got the end that they had here
-	Kept    int    // jobs that were not carried over, only stored as a copy
-	Records int    // settings, schedules, tokens, hooks and request keys, only stored as a copy
-	Copy    string // key of the newest copy; "" for none
-}
-
 func (c *carried) sum(copied string) Carried {
 	return Carried{Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept), Records: c.records.Len(), Copy: copied}
 }

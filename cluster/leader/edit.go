@@ -93,21 +93,6 @@ func (b *base) outdated(h *document.Header) bool {
 	return newest != nil && newest.lineage == h.Lineage && (h.Epoch < newest.epoch || h.Epoch == newest.epoch && h.LSN().Compare(newest.lsn) < 0)
 }
 
-// version is a place in the history of the document.
-type version struct {
-	lineage string
-	epoch   uint64
-	lsn     fsm.LSN
-}
-
-// noteVersion remembers the newest version of the document that this node has read or written.
-func (b *base) noteVersion(lineage string, epoch uint64, lsn fsm.LSN) {
-	last := b.newest.Load()
-	if last == nil || last.lineage != lineage || last.epoch < epoch || last.epoch == epoch && last.lsn.Compare(lsn) < 0 {
-		b.newest.Store(&version{lineage, epoch, lsn})
-	}
-}
-
 // proposeEdit commits changes of an edited document as one log entry.
 type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
 
@@ -198,12 +183,6 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 	b.copies.Store(&copies)
 	b.copied.Store(&sum)
 	return nil
-}
-
-// DocumentCopies counts the copies of documents that this process has stored since it started.
-type DocumentCopies struct {
-	Count int
-	Last  string // key of the newest
 }
 
 // takeIn enqueues the new jobs of an edited document through the log, and logs how many of them are

@@ -205,3 +205,35 @@ func (b *base) flushInterval(least time.Duration) time.Duration {
 	}
 	return least
 }
+
+// Voter is another voter, as raft's leader sees it.
+type Voter struct {
+	ID     raft.ServerID
+	Behind uint64 // entries that it is not known to have
+}
+
+// version is a place in the history of the document.
+type version struct {
+	lineage string
+	epoch   uint64
+	lsn     fsm.LSN
+}
+
+// DocumentCopies counts the copies of documents that this process has stored since it started.
+type DocumentCopies struct {
+	Count int
+	Last  string // key of the newest
+}
+
+// noteVersion remembers the newest version of the document that this node has read or written.
+func (b *base) noteVersion(lineage string, epoch uint64, lsn fsm.LSN) {
+	last := b.newest.Load()
+	if last == nil || last.lineage != lineage || last.epoch < epoch || last.epoch == epoch && last.lsn.Compare(lsn) < 0 {
+		b.newest.Store(&version{lineage, epoch, lsn})
+	}
+}
+
+func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
+	op := &fsmpb.Announce{Kind: uint32(kind), Text: text}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: op}}
+}

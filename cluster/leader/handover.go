@@ -49,12 +49,6 @@ const (
 	handoverTimeout = 5 * time.Second
 )
 
-// Voter is another voter, as raft's leader sees it.
-type Voter struct {
-	ID     raft.ServerID
-	Behind uint64 // entries that it is not known to have
-}
-
 // stalled says since when raft's leader cannot use the bucket.
 type stalled struct {
 	since  time.Time // zero: it can

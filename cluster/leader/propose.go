@@ -237,11 +237,6 @@ func (p proposal) isHeartbeat() bool {
 	return p.all(func(m *fsmpb.Mutation) bool { return m.GetHeartbeat() != nil })
 }
 
-func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
-	op := &fsmpb.Announce{Kind: uint32(kind), Text: text}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: op}}
-}
-
 // entryMax is the size of the largest log entry that is proposed, in bytes. Request
 // bodies are bounded well below it.
 const entryMax = 16 << 20
