@@ -1,13 +1,11 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
 	"osqueue/cluster/leader"
 )
 
@@ -17,9 +15,7 @@ func TestClaimThatLostTheRace(t *testing.T) {
 	const n = 8
 	var waiting []<-chan answer
 	for range n {
-		out := make(chan answer, 1)
-		go func() { out <- g.do("POST", "/v1/jobs/claim", `{"waitMs":60000,"max":1}`) }()
-		waiting = append(waiting, out)
+		waiting = append(waiting, g.later("POST", "/v1/jobs/claim", `{"waitMs":60000,"max":1}`))
 	}
 	eventually(t, "all sleep", g.asleep(n))
 	for i := range n {
@@ -48,19 +44,4 @@ func TestClaimWhileWritesAreRefused(t *testing.T) {
 	}
 	g.node.set(func(f *fakeNode) { f.proposeErr = nil })
 	sameJSON(t, g.do("POST", "/v1/jobs/claim", `{}`).body, `{}`)
-}
-
-// While only reports are accepted, a report that carries a claim is accepted too.
-func TestAReportPassesWithoutItsClaim(t *testing.T) {
-	for _, why := range []error{cluster.ErrFlushLag, cluster.ErrOverloaded} {
-		g := newRig(t)
-		g.submit("a", "t")
-		g.submit("b", "t")
-		j := g.claim1()
-		g.node.set(func(f *fakeNode) { f.proposeErr, f.reportsPass = why, true })
-		a := g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"workerId":"w","token":%d,"claim":{"requestId":"r"}}`, j.Token))
-		if out := ok[v1.Reported](t, a); out.Status != v1.StatusCompleted || len(out.Claimed) != 0 {
-			t.Fatalf("%v: got %s", why, a.body)
-		}
-	}
 }

@@ -182,9 +182,7 @@ func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
 	} {
 		g.node.set(func(f *fakeNode) { f.leader, f.lead = frozen, false })
 		begun := time.Now()
-		write, read := make(chan answer, 1), make(chan answer, 1)
-		go func() { write <- g.do("POST", "/v1/jobs", `{}`) }()
-		go func() { read <- g.do("GET", "/v1/jobs", "") }()
+		write, read := g.later("POST", "/v1/jobs", `{}`), g.later("GET", "/v1/jobs", "")
 		<-arrived
 		<-arrived
 		g.node.set(change)

@@ -14,22 +14,6 @@ import (
 	"osqueue/cluster/past"
 )
 
-func TestReadsWaitForAnLSN(t *testing.T) {
-	g := newRig(t)
-	g.node.set(func(f *fakeNode) { f.leader, f.lead = "n2:1", false })
-	done := make(chan answer, 1)
-	go func() { done <- g.send(request("GET", "/v1/jobs/a?minLsn=3-2&waitMs=60000", "")) }()
-	select {
-	case a := <-done:
-		t.Fatalf("answered %d %s before it was applied", a.status, a.body)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if _, _, err := g.node.apply(core.EnqueueOf(nil)); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, <-done, http.StatusNotFound, v1.TagNotFound)
-}
-
 // fakePast returns an error for every state.
 type fakePast struct{ err error }
 

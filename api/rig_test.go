@@ -245,11 +245,6 @@ func (g *rig) listed(query string) (ids []string, next string) {
 	return ids, out.NextCursor
 }
 
-func (g *rig) queue(name string) v1.Queue {
-	g.t.Helper()
-	return ok[v1.Queue](g.t, g.do("GET", "/v1/queues/"+name, ""))
-}
-
 func (g *rig) patch(name, body string) v1.Queue {
 	g.t.Helper()
 	a := g.do("PATCH", "/v1/queues/"+name, body, "Prefer", v1.PreferStrict)
@@ -277,9 +272,9 @@ func (g *rig) fire(name string) {
 }
 
 // later sends a request in the background.
-func (g *rig) later(ctx context.Context, method, path string) <-chan answer {
+func (g *rig) later(method, path, body string, header ...string) <-chan answer {
 	out := make(chan answer, 1)
-	go func() { out <- g.send(request(method, path, "").WithContext(ctx)) }()
+	go func() { out <- g.do(method, path, body, header...) }()
 	return out
 }
 

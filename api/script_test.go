@@ -53,7 +53,7 @@ import (
 // sent in the background, and "wait NAME" gets its answer). An answer that is not compared must be below 300.
 //
 // $NAME is the text of a variable. In JSON that is wanted, "$NAME" sets a variable that has no text yet, "!TEXT"
-// is any other text, "*" any, "<N>" any of N bytes, and … stands for any characters. A member that is false, 0 or
+// is any other text, "*" any, "<N>" any of N bytes, and … stands for any characters, or the first items of a list. A member that is false, 0 or
 // empty can also be absent. «TEXT*N» is TEXT N times, and «TEXT» is read as in a string of Go.
 //
 // These lines are about the node:
@@ -68,7 +68,7 @@ import (
 //	rebuild (earlier states are being rebuilt)                   damage, repair (the archive, as the leader knows it)
 //	heard (the follower knows what is in the bucket)
 //	transplant (the state is one of another cluster, in term 900)
-//	fail propose|linearize none|not_leader|flush_lag|overloaded|unknown
+//	fail propose|batches|linearize none|not_leader|flush_lag|overloaded|unknown
 type script struct {
 	file    string
 	options []string
@@ -508,6 +508,9 @@ func (p *player) fits(want, got any, whole bool) error {
 		return nil
 	case []any:
 		list, _ := got.([]any)
+		if len(want) > 0 && want[0] == "…" && len(list) >= len(want) {
+			want, list = want[1:], list[len(list)-len(want)+1:]
+		}
 		if len(list) != len(want) {
 			return fmt.Errorf("there are %d items, want %d", len(list), len(want))
 		}
@@ -652,7 +655,8 @@ func (p *player) actOnNode(g *rig, word string, args []string) bool {
 			p.t.Fatalf("there is no error %s", args[1])
 		}
 		g.node.set(func(f *fakeNode) {
-			*map[string]*error{"propose": &f.proposeErr, "linearize": &f.linearErr}[first] = err
+			*map[string]*error{"propose": &f.proposeErr, "batches": &f.proposeErr, "linearize": &f.linearErr}[first] = err
+			f.reportsPass = first == "batches" // single mutations pass
 		})
 	case "set":
 		path, value, _ := strings.Cut(first, "=")

@@ -66,6 +66,7 @@ func TestWaitEnds(t *testing.T)                     { play(t) }
 func TestForwardedWaitForTheEnd(t *testing.T)       { play(t) }
 func TestAClaimThatIsHandedOver(t *testing.T)       { play(t) }
 func TestClaimFails(t *testing.T)                   { play(t) }
+func TestAReportPassesWithoutItsClaim(t *testing.T) { play(t) }
 
 // Of crons.http.
 
@@ -179,6 +180,7 @@ func TestBadQueueSettings(t *testing.T)        { play(t) }
 func TestQueuesAreListed(t *testing.T)         { play(t) }
 func TestQueuesInOrder(t *testing.T)           { play(t) }
 func TestQueueNames(t *testing.T)              { play(t) }
+func TestHistory(t *testing.T)                 { play(t) }
 
 // Of read.http.
 
@@ -190,6 +192,7 @@ func TestPastRights(t *testing.T)                   { play(t) }
 func TestReadsOfTheLeaderAreConfirmed(t *testing.T) { play(t) }
 func TestReadsEndWithTheServer(t *testing.T)        { play(t) }
 func TestEventsHead(t *testing.T)                   { play(t) }
+func TestReadsWaitForAnLSN(t *testing.T)            { play(t) }
 
 // Of report.http.
 
@@ -241,3 +244,4 @@ func TestDashboardActions(t *testing.T)                 { play(t) }
 func TestDashboardPast(t *testing.T)                    { play(t) }
 func TestDashboardRefuses(t *testing.T)                 { play(t) }
 func TestDashboardShowsTypesWithoutWorker(t *testing.T) { play(t) }
+func TestDashboardSearches(t *testing.T)                { play(t) }

@@ -119,19 +119,16 @@ func refusalText(method, path string, rights []string) string {
 // TestARevokedTokenEndsWaits: a claim that waits is answered with 401 when its token is revoked.
 func TestARevokedTokenEndsWaits(t *testing.T) {
 	g := secured(t, core.SecurityOn, nil)
-	s := auth.New()
-	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
-		Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleWorker),
-	}}}})
+	head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
 	g.s.Config.Timeouts.Wait = time.Minute
 	done := make(chan answer, 1)
 	go func() {
-		r := request("POST", "/v1/jobs/claim", `{"workerId":"w","types":["idle"],"waitMs":60000}`, "Authorization", "Bearer "+s.Text)
+		r := request("POST", "/v1/jobs/claim", `{"workerId":"w","types":["idle"],"waitMs":60000}`, head...)
 		ctx, stop := g.s.WhileValid(context.WithValue(r.Context(), core.CredentialKey{}, g.s.credentialOf(r)), g.s.credentialOf(r))
 		defer stop()
 		done <- g.send(r.WithContext(ctx))
 	}()
-	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: s.ID}}})
+	g.revoke(head)
 	select {
 	case a := <-done:
 		if a.status != http.StatusUnauthorized {

@@ -29,8 +29,7 @@ func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
 			ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"race","type":"a.x"}`, admin...))
 			end := fsmpb.Complete{Worker: "w", Lease: &fsmpb.Lease{JobId: "race"}}
 			ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`, admin...))
-			waiting := make(chan answer, 1)
-			go func() { waiting <- g.do("GET", path, "", reader...) }()
+			waiting := g.later("GET", path, "", reader...)
 			if strings.Contains(path, "logs") {
 				eventually(t, "the read waits", func() bool { return len(g.s.Logs.Watched("w", 1)) == 1 })
 			} else {
@@ -235,47 +234,25 @@ func newForeignRig(t *testing.T) *rig {
 // ofOthers prints the part of a state that does not belong to tenant a or to the types a.*.
 func ofOthers(g *rig) string {
 	var out []string
-	add := func(kind string, v any) { out = append(out, fmt.Sprintf("%s %+v", kind, v)) }
+	add := func(kind string, own bool, v any) bool {
+		if !own {
+			out = append(out, fmt.Sprintf("%s %+v", kind, v))
+		}
+		return true
+	}
+	own := func(name string) bool { return strings.HasPrefix(name, tenants.Owned("a", "x")[:2]) }
 	v := g.node.View()
 	for _, status := range allStatuses {
 		v.Jobs(status, 0, func(j *fsm.Job) bool {
-			if !strings.HasPrefix(j.Type, "a.") {
-				add("job", string(core.AppendJob(nil, j)))
-			}
-			return true
+			return add("job", strings.HasPrefix(j.Type, "a."), string(core.AppendJob(nil, j)))
 		})
 	}
-	own := func(name string) bool { return strings.HasPrefix(name, tenants.Owned("a", "x")[:2]) }
-	v.Workers("", func(w *fsm.Worker) bool {
-		if !own(w.Name) {
-			add("worker", *w)
-		}
-		return true
-	})
-	v.Crons("", func(c *fsm.Cron) bool {
-		if !own(c.Name) {
-			add("schedule", *c)
-		}
-		return true
-	})
-	v.Batches("", func(b *fsm.JobBatch) bool {
-		if !own(b.ID) {
-			add("batch", *b)
-		}
-		return true
-	})
-	v.Queues(func(q *fsm.QueueSettings) bool {
-		add("type", *q)
-		return true
-	})
-	v.Tokens("", func(k *fsm.Token) bool {
-		add("token", k.ID)
-		return true
-	})
-	v.Hooks(func(h *outbox.Hook) bool {
-		add("hook", h.URL)
-		return true
-	})
+	v.Workers("", func(w *fsm.Worker) bool { return add("worker", own(w.Name), *w) })
+	v.Crons("", func(c *fsm.Cron) bool { return add("schedule", own(c.Name), *c) })
+	v.Batches("", func(b *fsm.JobBatch) bool { return add("batch", own(b.ID), *b) })
+	v.Queues(func(q *fsm.QueueSettings) bool { return add("type", false, *q) })
+	v.Tokens("", func(k *fsm.Token) bool { return add("token", false, k.ID) })
+	v.Hooks(func(h *outbox.Hook) bool { return add("hook", false, h.URL) })
 	return strings.Join(out, "\n")
 }
 

@@ -178,39 +178,6 @@ func innerText(n *html.Node) (text string) {
 	return text
 }
 
-// A search lists the matching jobs, newest first, and an action on all matches changes these
-// and no others, however many pages the list has.
-func TestDashboardSearches(t *testing.T) {
-	d := newDash(t, false)
-	for i := range 60 {
-		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"id":"s%02d","type":"ship","payload":{"port":"%s"}}`, i, []string{"Oslo", "Rotterdam"}[i%2]))
-	}
-	d.s.Config.Limits.ListJobs = 7
-	query := url.Values{"status": {"unclaimed"}, "search": {"oslo"}}
-	body := d.send("GET", "/ui/jobs?"+query.Encode(), nil).Body.String()
-	newest, older := strings.Index(body, `"jobs/s58"`), strings.Index(body, `"jobs/s56"`)
-	if newest < 0 || older < newest || strings.Contains(body, `"jobs/s59"`) || !strings.Contains(body, `rel="next"`) {
-		t.Errorf("s58 at %d, s56 at %d: %s", newest, older, body)
-	}
-	if body := d.send("GET", "/ui/jobs?sort=created&"+query.Encode(), nil).Body.String(); !strings.Contains(body, `"jobs/s00"`) {
-		t.Errorf("the oldest job is not first: %s", body)
-	}
-	if body := d.send("GET", "/ui/bulk?action=cancel&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "cancel 30 ") {
-		t.Errorf("the count is missing: %s", body)
-	}
-	// The jobs of this test are of 2023.
-	if body := d.send("GET", "/ui/jobs?time=created-24h&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "jobs match") || strings.Contains(body, `"jobs/s58"`) {
-		t.Errorf("the time has no effect: %s", body)
-	}
-	query.Set("action", "cancel")
-	if w := d.send("POST", "/ui/bulk", query); !strings.Contains(w.Header().Get("Location"), "n=30") {
-		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
-	}
-	if n := d.queue("ship"); n.Cancelled != 30 || n.Unclaimed != 30 {
-		t.Errorf("%+v", n)
-	}
-}
-
 // A page makes as many calls to the API for many jobs as for few. Each call is bounded.
 func TestDashboardCalls(t *testing.T) {
 	g := newDash(t, false)
