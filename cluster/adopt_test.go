@@ -2,11 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,85 +28,6 @@ func (l *lab) put(data string) {
 	if r.Outcome != storage.Committed {
 		l.t.Fatalf("put the document: %v", r)
 	}
-}
-
-// A node adopts a document of a legacy broker. Jobs of that broker's dead workers return
-// to the queue at once, at their old position; jobs of its live workers stay leased.
-func TestOriginalDocumentIsAdopted(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	now := time.Now().UnixMilli()
-	const job = `{"id":"%s","status":"%s","payload":{"n":1},"createdAt":1,"attempts":1,"maxAttempts":3%s}`
-	held := func(id string, heartbeat int64) string {
-		return fmt.Sprintf(job, id, "in_progress", fmt.Sprintf(`,"workerId":"w","heartbeat":%d`, heartbeat))
-	}
-	l.put(fmt.Sprintf(`{"broker":"192.0.2.7:80","brokerHeartbeat":%d,"completedTotal":5,"jobs":[%s,%s,%s]}`,
-		now-60_000, held("abandoned", now-120_000), held("alive", now), fmt.Sprintf(job, "waiting", "unclaimed", "")))
-	n := l.leader(l.start("n", 1, nil)...)
-	for id, want := range map[string]fsm.Status{"abandoned": fsm.Unclaimed, "alive": fsm.InProgress, "waiting": fsm.Unclaimed} {
-		j := n.Job(id)
-		if j == nil || j.Status != want {
-			t.Errorf("job %s is %+v, want it %s", id, j, want)
-		}
-	}
-	if got := n.View().Meta().CompletedTotal; got != 5 {
-		t.Errorf("completed %d in total, want 5", got)
-	}
-	l.eventually("a header of ours", func() bool { h := l.document().Header; return h != nil && h.Lineage != "" })
-}
-
-// A legacy broker that takes the document over keeps the header of this cluster. When it is
-// silent, the jobs that it has added are enqueued, and a job that it has completed runs again.
-func TestTenureOfAnOriginalBroker(t *testing.T) {
-	t.Parallel()
-	for _, by := range []string{"the same cluster", "another one"} {
-		l := newLab(t)
-		first := l.leader(l.start("a", 1, nil)...)
-		lsn := l.enqueue(first, "kept", "taken")
-		l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-		first.stop()
-		before := l.document()
-		l.put(originalTenure(t, []byte(l.stored())))
-		var next *member
-		if by == "another one" {
-			next = l.leader(l.start("b", 1, nil)...)
-		} else {
-			next = l.leader(l.again(first, first.cfg.DataDir, nil))
-		}
-		if next.Job("kept") == nil || next.Job("theirs") == nil || next.Job("taken") == nil || l.copies() != 1 {
-			t.Fatalf("%s: jobs: kept %v, theirs %v, taken %v; %d copies", by, next.Job("kept"), next.Job("theirs"), next.Job("taken"), l.copies())
-		}
-		l.eventually("the take-over to be written", func() bool { return l.document().Header.Epoch > before.Header.Epoch })
-		if after := l.document().Header; after.LSN().Compare(before.Header.LSN()) <= 0 || after.Lineage != before.Header.Lineage {
-			t.Fatalf("LSN %s after %s, lineage %s after %s", after.LSN(), before.Header.LSN(), after.Lineage, before.Header.Lineage)
-		}
-	}
-}
-
-// originalTenure returns the document after a legacy broker has worked on it and died:
-// the broker completed one job, which it removed, and accepted one.
-func originalTenure(t *testing.T, data []byte) string {
-	t.Helper()
-	var doc map[string]json.RawMessage
-	var jobs []json.RawMessage
-	if err := errors.Join(json.Unmarshal(data, &doc), json.Unmarshal(doc["jobs"], &jobs)); err != nil {
-		t.Fatal(err)
-	}
-	jobs = slices.DeleteFunc(jobs, func(j json.RawMessage) bool { return strings.Contains(string(j), `"taken"`) })
-	jobs = append(jobs, json.RawMessage(`{"id":"theirs","status":"unclaimed","payload":{},"createdAt":2,"attempts":0,"maxAttempts":3}`))
-	if len(jobs) != 2 {
-		t.Fatalf("%d jobs in %s", len(jobs), data)
-	}
-	var err error
-	if doc["jobs"], err = json.Marshal(jobs); err != nil {
-		t.Fatal(err)
-	}
-	doc["broker"], doc["brokerHeartbeat"], doc["completedTotal"] = []byte(`"192.0.2.9:80"`), []byte("3"), []byte("1")
-	out, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
 }
 
 // A leader is deposed while it adopts a document, and elected again. It must not replace
@@ -184,8 +100,16 @@ func TestSlowAdoption(t *testing.T) {
 		return d.Archive.Checkpoint.Key != "" && d.Header.Counts[fsm.Unclaimed] == 1
 	})
 	a.stop()
-	counting := &countedReads{Bucket: l.bucket, of: make(map[string]int)}
-	slow := fault.New(counting, 1)
+	var mu sync.Mutex
+	reads := make(map[string]int) // by key
+	slow := fault.New(storage.Decorate(l.bucket, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+		if c.Op == storage.OpGet {
+			mu.Lock()
+			reads[c.Key]++
+			mu.Unlock()
+		}
+		return next(ctx)
+	}), 1)
 	const timeout = 2 * time.Second // of the lab
 	slow.Inject(fault.Rule{Kind: fault.Slow, Ops: []storage.Op{storage.OpGet}, KeyPrefix: "base/", Delay: 2 * timeout})
 	t.Cleanup(func() { _ = slow.Close() })
@@ -197,84 +121,12 @@ func TestSlowAdoption(t *testing.T) {
 	if took := time.Since(adopted); took >= timeout {
 		t.Errorf("active %v after the adoption: the candidate waited for another broker timeout", took)
 	}
-	counting.mu.Lock()
-	defer counting.mu.Unlock()
-	for key, n := range counting.of {
+	mu.Lock()
+	defer mu.Unlock()
+	for key, n := range reads {
 		if strings.HasPrefix(key, "base/") && n > 1 {
 			t.Errorf("%s was read %d times", key, n)
 		}
-	}
-}
-
-// countedReads counts the reads of a bucket by key.
-type countedReads struct {
-	storage.Bucket
-	mu sync.Mutex
-	of map[string]int
-}
-
-// Get implements storage.Bucket.
-func (c *countedReads) Get(ctx context.Context, key string) (storage.Object, error) {
-	c.mu.Lock()
-	c.of[key]++
-	c.mu.Unlock()
-	return c.Bucket.Get(ctx, key)
-}
-
-// A document that cannot be adopted, because the bucket has lost objects that it names, leaves the node a standby with the reason.
-func TestDocumentThatCannotBeAdopted(t *testing.T) {
-	t.Parallel()
-	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
-		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
-	const base = "base/L/00000000000000000003-00000000000000000008~3-8~0~A/manifest.json"
-	for reason, data := range map[string]string{
-		base: fmt.Sprintf(head, "", 1, "8", `,"checkpoint":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
-	} {
-		l := newLab(t)
-		l.put(data)
-		n := l.start("n", 1, nil)[0]
-		l.eventually("the reason", func() bool { return strings.Contains(n.Status().FenceReason, reason) })
-		if got := n.Status().Fence; got != FenceStandby {
-			t.Errorf("the node is %s", got)
-		}
-		n.stop()
-	}
-}
-
-// Jobs that are added by hand while no leader is active, to a document that shows no jobs, are in
-// the queue as soon as one is active, and no longer in the document.
-func TestJobsAddedToADocumentWithoutJobs(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	bare := func(c *Config) { c.Flush.ViewMax = 2 }
-	first := l.leader(l.start("a", 1, bare)...)
-	l.enqueue(first, "kept")
-	l.eventually("the flush", func() bool { d := l.document(); return !d.Viewed && d.Header.Counts[fsm.Unclaimed] == 1 })
-	first.stop()
-	l.put(strings.Replace(l.stored(), `"completedTotal":`, `"jobs":[{"id":"by-hand","status":"unclaimed","payload":7}],"completedTotal":`, 1))
-	next := l.leader(l.start("b", 1, bare)...)
-	if j := next.Job("by-hand"); j == nil || string(j.Payload()) != "7" || next.Job("kept") == nil {
-		t.Fatalf("jobs: %+v, %+v", j, next.Job("kept"))
-	}
-	l.eventually("the document without them", func() bool {
-		d := l.document()
-		return !d.Viewed && d.Header.Counts[fsm.Unclaimed] == 2
-	})
-	if l.copies() != 1 || next.Status().Fence != FenceActive {
-		t.Errorf("%d copies, the node is %s", l.copies(), next.Status().Fence)
-	}
-}
-
-// A heartbeat in the future, from a dead broker whose clock was ahead, delays a takeover
-// by at most the broker timeout, also when its time has become the machine's time.
-func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	ahead := time.Now().Add(time.Hour).UnixMilli()
-	l.put(fmt.Sprintf(`{"broker":"192.0.2.7:80","brokerHeartbeat":%d,"completedTotal":5,"jobs":[]}`, ahead))
-	n := l.leader(l.start("n", 1, func(c *Config) { c.StandbyRetry = 500 * time.Millisecond })...)
-	if got := n.View().Meta().CompletedTotal; got != 5 {
-		t.Errorf("completed %d in total, want 5", got)
 	}
 }
 
@@ -330,42 +182,5 @@ func TestAdoptionCountsAfterAnElection(t *testing.T) {
 	}
 	if got := next.View().Meta().Adopted; got != "" {
 		t.Errorf("the document has been written since it was adopted in version %q", got)
-	}
-}
-
-// A legacy broker registers in the document of a leader that lives, whether the document shows the
-// jobs or not. The leader stops. When that broker is silent, the cluster takes over with its own
-// state, which is newer than that of the document.
-func TestAnotherBrokerRegisters(t *testing.T) {
-	t.Parallel()
-	for name, viewMax := range map[string]int{"with jobs": 1 << 20, "without jobs": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newLab(t)
-			n := l.leader(l.start("n", 1, func(c *Config) { c.Flush.ViewMax = viewMax })...)
-			l.flushed(n, l.enqueue(n, "kept"))
-			epoch := l.document().Header.Epoch
-			l.eventually("the registration", func() bool {
-				obj, err := l.bucket.Get(t.Context(), DocumentKey)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text := regexp.MustCompile(`"broker":"[^"]*","brokerHeartbeat":\d+`).ReplaceAllString(string(obj.Data),
-					fmt.Sprintf(`"broker":"192.0.2.9:80","brokerHeartbeat":%d`, time.Now().UnixMilli()))
-				return l.bucket.PutIfMatch(t.Context(), DocumentKey, []byte(text), obj.Version).Outcome == storage.Committed
-			})
-			l.eventually("the leader to stop", func() bool { s := n.Status(); return s.Fence != FenceActive })
-			n = l.leader(n)
-			if n.Job("kept") == nil {
-				t.Error("a job is gone")
-			}
-			l.eventually("the take-over", func() bool {
-				d := l.document()
-				return !d.Overtaken && d.Header.Epoch > epoch && d.Header.Counts[fsm.Unclaimed] == 1
-			})
-			if l.copies() != 0 {
-				t.Errorf("%d copies of a document in which nothing has changed", l.copies())
-			}
-		})
 	}
 }

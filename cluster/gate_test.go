@@ -13,6 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage"
 )
 
@@ -38,12 +39,12 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 
 	var refused *leader.RivalError // the heartbeat is as old as the lag, and another cluster may wait for as long
 	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
+		if _, _, err := n.Propose(t.Context(), script.HeartbeatOf(job)); err != nil { // the worker is alive
 			t.Fatal(err)
 		}
 		return errors.As(n.Refusal(), &refused)
 	})
-	if r, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil || r.Codes[0] != fsm.OK {
+	if r, _, err := n.Propose(t.Context(), script.HeartbeatOf(job)); err != nil || r.Codes[0] != fsm.OK {
 		t.Fatalf("a heartbeat while writes are refused: %v %v", r.Codes, err)
 	}
 	if refused.Silent < 2*time.Second || refused.Cause == "" || !errors.Is(refused, ErrFlushLag) {
@@ -53,7 +54,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 		t.Fatalf("the node says that it refuses with %v", err)
 	}
 	for range 3 {
-		if _, _, err := n.Propose(t.Context(), claimOf("w", 1)); !errors.Is(err, ErrFlushLag) {
+		if _, _, err := n.Propose(t.Context(), script.Claim("w", 1)); !errors.Is(err, ErrFlushLag) {
 			t.Fatalf("a claim got %v", err)
 		}
 	}
@@ -116,7 +117,7 @@ func (l *lab) gated(rule fault.Rule, writeTimeout time.Duration) (n *member, job
 	injected := faults.Inject(rule)
 	l.t.Cleanup(injected.Stop)
 	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(l.t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
+		if _, _, err := n.Propose(l.t.Context(), script.HeartbeatOf(job)); err != nil { // the worker is alive
 			l.t.Fatal(err)
 		}
 		return n.Refusal() != nil
@@ -173,11 +174,6 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	}
 }
 
-func heartbeatOf(j *fsm.Job) *fsmpb.Mutation {
-	op := &fsmpb.Heartbeat{Worker: j.Execution().Worker, Leases: []*fsmpb.Lease{{JobId: j.ID, Token: j.Execution().Token}}}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
-}
-
 func waitFor(t *testing.T, d time.Duration, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -230,8 +226,8 @@ func TestReportsPassTheGate(t *testing.T) {
 			t.Errorf("job %s is %s, want it %s", id, j.Status, want)
 		}
 	}
-	mixed := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{complete("completed"), claimOf("w", 1)}}}}
-	for what, m := range map[string]*fsmpb.Mutation{"claim": claimOf("w", 1), "group with a claim": mixed, "enqueue": largeJob("late", 1)} {
+	mixed := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{complete("completed"), script.Claim("w", 1)}}}}
+	for what, m := range map[string]*fsmpb.Mutation{"claim": script.Claim("w", 1), "group with a claim": mixed, "enqueue": largeJob("late", 1)} {
 		if _, _, err := n.Propose(t.Context(), m); !errors.Is(err, ErrFlushLag) {
 			t.Errorf("%s: %v, want it refused", what, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/script"
 )
 
 // waiting is a call of AwaitClaim in a goroutine.
@@ -51,14 +52,10 @@ func TestWaitingClaimsShareTheEntryOfTheEnqueue(t *testing.T) {
 	n := l.leader(l.start("n", 1, nil)...)
 	var all []*waiting
 	for i := range 4 {
-		all = append(all, l.await(t.Context(), n, claimOf(fmt.Sprint("w", i), 1, "t")))
+		all = append(all, l.await(t.Context(), n, script.Claim(fmt.Sprint("w", i), 1, "t")))
 	}
-	other := l.await(t.Context(), n, claimOf("w", 1, "other"))
-	op := &fsmpb.Enqueue{}
-	for i := range 3 {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint("j", i), Type: "t"})
-	}
-	_, lsn, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	other := l.await(t.Context(), n, script.Claim("w", 1, "other"))
+	_, lsn, err := n.Propose(t.Context(), script.Enqueue("j0", "j1", "j2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +80,10 @@ func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
 	n := l.leader(l.start("n", 1, nil)...)
 	limit := int64(1)
 	l.commit(n, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", MaxRunningPerGroup: &limit}}})
-	l.commit(n, newJobOf("a", "t"), claimOf("w", 1, "t"))
-	w := l.await(t.Context(), n, claimOf("w", 1, "t"))
+	l.commit(n, grouped("a"), script.Claim("w", 1, "t"))
+	w := l.await(t.Context(), n, script.Claim("w", 1, "t"))
 	before := n.replica.meta().LSN
-	res, lsn := l.commit(n, newJobOf("b", "t"))
+	res, lsn := l.commit(n, grouped("b"))
 	if lsn.Index != before.Index+1 || res[0].Jobs[0].ID != "b" {
 		t.Fatalf("the enqueue got %+v in entry %s", res, lsn)
 	}
@@ -98,9 +95,7 @@ func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
 		return len(s) == 1
 	})
 	a := n.Job("a")
-	l.commit(n, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: "a", Token: a.Execution().Token},
-	}}})
+	l.commit(n, script.CompleteOf(a))
 	if got, err := w.result(t); err != nil || !got.Woken {
 		t.Fatalf("got %+v, %v; want a wake-up: the group may run a job again", got, err)
 	}
@@ -112,18 +107,18 @@ func TestACallerThatLeavesDuringTheCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
-	claim := claimOf("w", 1, "t")
+	claim := script.Claim("w", 1, "t")
 	claim.GetClaim().RequestId = "r"
 	ctx, cancel := context.WithCancel(t.Context())
 	left := l.await(ctx, n, claim)
-	stays := l.await(t.Context(), n, claimOf("v", 1, "t"))
+	stays := l.await(t.Context(), n, script.Claim("v", 1, "t"))
 	taken := n.ready.Take("t", 2, 1<<20)
 	cancel()
 	if _, err := left.result(t); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want an unknown outcome", err)
 	}
 	close(stays.until)
-	res, lsn := l.commit(n, newJobOf("a", "t"), taken[0].Claim(), taken[1].Claim())
+	res, lsn := l.commit(n, grouped("a"), taken[0].Claim(), taken[1].Claim())
 	for i, s := range taken {
 		s.Deliver(notify.Answer{Result: res[1+i], LSN: lsn})
 	}
@@ -141,10 +136,10 @@ func TestAWaitThatEndsDuringTheCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
-	w := l.await(t.Context(), n, claimOf("w", 1, "t"))
+	w := l.await(t.Context(), n, script.Claim("w", 1, "t"))
 	taken := n.ready.Take("t", 1, 1<<20)
 	close(w.until)
-	res, lsn := l.commit(n, newJobOf("a", "t"), taken[0].Claim())
+	res, lsn := l.commit(n, grouped("a"), taken[0].Claim())
 	taken[0].Deliver(notify.Answer{Result: res[1], LSN: lsn})
 	if a, err := w.result(t); err != nil || a.LSN != lsn || len(a.Result.Jobs) != 1 {
 		t.Fatalf("got %+v, %v", a, err)
@@ -156,8 +151,8 @@ func TestWaitingClaimsEndWithTheTerm(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
-	free := l.await(t.Context(), n, claimOf("w", 1, "t"))
-	held := l.await(t.Context(), n, claimOf("w", 1, "u"))
+	free := l.await(t.Context(), n, script.Claim("w", 1, "t"))
+	held := l.await(t.Context(), n, script.Claim("w", 1, "u"))
 	taken := n.ready.Take("u", 1, 1<<20)
 	n.StepDown(t.Context())
 	if _, err := free.result(t); !errors.Is(err, ErrNotLeader) {
@@ -169,11 +164,6 @@ func TestWaitingClaimsEndWithTheTerm(t *testing.T) {
 	}
 }
 
-func newJobOf(id, jobType string) *fsmpb.Mutation {
-	op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: jobType, Group: "g"}}}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
-}
-
 // commit commits mutations in one entry.
 func (l *lab) commit(n *member, ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 	l.t.Helper()
@@ -182,4 +172,11 @@ func (l *lab) commit(n *member, ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 		l.t.Fatal(err)
 	}
 	return res, lsn
+}
+
+// grouped enqueues a job in a group.
+func grouped(id string) *fsmpb.Mutation {
+	m := script.Enqueue(id)
+	m.GetEnqueue().Jobs[0].Group = "g"
+	return m
 }

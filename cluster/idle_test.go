@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/script"
 )
 
 // Keepalives of idle workers, and the deadlines that they move, are not flushed at once: the
@@ -24,8 +25,7 @@ func TestKeepalivesOfIdleWorkersAreNotFlushed(t *testing.T) {
 			return err
 		}
 		for i := range workers {
-			op := &fsmpb.RegisterWorker{Name: fmt.Sprintf("w%d", i), Types: []string{"t"}}
-			if err := propose(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: op}}); err != nil {
+			if err := propose(script.RegisterWorker(fmt.Sprintf("w%d", i), "t")); err != nil {
 				return err
 			}
 		}
@@ -38,8 +38,7 @@ func TestKeepalivesOfIdleWorkersAreNotFlushed(t *testing.T) {
 		before := written()
 		for range 10 {
 			for i := range workers {
-				op := &fsmpb.Heartbeat{Worker: fmt.Sprintf("w%d", i)}
-				if err := propose(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}); err != nil {
+				if err := propose(script.HeartbeatByName(fmt.Sprintf("w%d", i))); err != nil {
 					return err
 				}
 			}

@@ -3,14 +3,18 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
 	"osqueue/cluster/transport"
+	"osqueue/internal/storagetest/script"
 )
 
 type inmemNet struct{ *raft.InmemTransport }
@@ -81,13 +85,6 @@ func (f *lateFollower) append(term, prev, prevTerm, last, entryTerm, commit uint
 	return resp.Success, err
 }
 
-func (f *lateFollower) mustAppend(term, prev, prevTerm, last, entryTerm, commit uint64) {
-	f.t.Helper()
-	if ok, err := f.append(term, prev, prevTerm, last, entryTerm, commit); err != nil || !ok {
-		f.t.Fatalf("the follower refuses the entries %d to %d of term %d: success %v, error %v", prev+1, last, entryTerm, ok, err)
-	}
-}
-
 // install sends a snapshot, and checks that the follower reads all of it.
 func (f *lateFollower) install(term, index, entryTerm uint64) (success bool, err error) {
 	f.t.Helper()
@@ -105,102 +102,54 @@ func (f *lateFollower) install(term, index, entryTerm uint64) (success bool, err
 	return resp.Success, err
 }
 
-// last checks the newest entry in the log, not only in raft's memory.
-func (f *lateFollower) last(index, term uint64) {
-	f.t.Helper()
-	if got, ok := f.log.TermAt(index); !ok || got != term || f.raft.LastIndex() != index {
-		f.t.Fatalf("raft ends at entry %d, and the log has entry %d: %v, of term %d; want term %d", f.raft.LastIndex(), index, ok, got, term)
-	}
-}
-
-// A snapshot comes late, below, at and behind the position that the follower has reached.
-// Then the leader continues behind the snapshot, as raft's replication does after a success.
-func TestALateSnapshotKeepsTheLog(t *testing.T) {
-	f := newLateFollower(t)
-	if ok, err := f.install(2, 50, 2); !ok || err != nil || f.fsm.restored != 1 {
-		t.Fatalf("the first snapshot: success %v, error %v, restored %d times", ok, err, f.fsm.restored)
-	}
-	f.mustAppend(2, 50, 2, 90, 2, 80)
-	for _, index := range []uint64{50, 30, 70, 80, 90} { // again, older, and newer ones that are in the log
-		if ok, err := f.install(2, index, 2); !ok || err != nil {
-			t.Fatalf("the snapshot of entry %d: success %v, error %v", index, ok, err)
-		}
-		if f.last(90, 2); f.fsm.restored != 1 || f.raft.AppliedIndex() != 80 {
-			t.Fatalf("the snapshot of entry %d: %d are restored, %d is applied", index, f.fsm.restored, f.raft.AppliedIndex())
-		}
-		f.mustAppend(2, index, 2, min(index+20, 90), 2, 80) // also below the log, which begins at 51
-		f.last(90, 2)
-	}
-	if ok, err := f.install(2, 95, 2); !ok || err != nil || f.fsm.restored != 2 {
-		t.Fatalf("a newer snapshot: success %v, error %v, restored %d times", ok, err, f.fsm.restored)
-	}
-	f.mustAppend(2, 95, 2, 99, 2, 99)
-	f.last(99, 2)
-}
-
-// The log of the follower has another entry where the snapshot ends, which is not committed. The
-// follower takes the snapshot and the entries behind it, although raft remembers the end of its old log.
-func TestASnapshotReplacesAnUncommittedEnd(t *testing.T) {
-	f := newLateFollower(t)
-	f.mustAppend(2, 0, 0, 90, 2, 40)
-	if ok, err := f.install(4, 50, 3); !ok || err != nil || f.fsm.restored != 1 {
-		t.Fatalf("the snapshot: success %v, error %v, restored %d times", ok, err, f.fsm.restored)
-	}
-	f.mustAppend(4, 50, 3, 60, 4, 50)
-	f.last(60, 4)
-	f.mustAppend(4, 60, 4, 95, 4, 95)
-	f.last(95, 4)
-}
-
-// No correct leader sends these. The answer says what to do if the sender is the leader.
-func TestAForeignHistoryIsRefused(t *testing.T) {
-	for name, send := range map[string]func(*lateFollower) (bool, error){
-		"committed entry replaced":        func(f *lateFollower) (bool, error) { return f.append(50, 60, 2, 70, 50, 0) },
-		"from the beginning":              func(f *lateFollower) (bool, error) { return f.append(50, 0, 0, 1, 50, 1) },
-		"below the log, of a later term":  func(f *lateFollower) (bool, error) { return f.append(50, 20, 2, 21, 50, 0) },
-		"snapshot of a committed entry":   func(f *lateFollower) (bool, error) { return f.install(50, 70, 49) },
-		"snapshot of the base":            func(f *lateFollower) (bool, error) { return f.install(50, 50, 1) },
-		"snapshot below, of a later term": func(f *lateFollower) (bool, error) { return f.install(50, 20, 49) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newLateFollower(t)
-			if ok, err := f.install(2, 50, 2); !ok || err != nil {
-				t.Fatal(ok, err)
+// TestLateRequests plays the files of testdata/late: requests of a leader, which may come late, and what the follower
+// has then. "append TERM PREV PREVTERM LAST ENTRYTERM COMMIT" sends the entries from PREV+1 to LAST, all of one term,
+// and "install TERM INDEX ENTRYTERM" a snapshot.
+func TestLateRequests(t *testing.T) {
+	datadriven.Walk(t, "testdata/late", func(t *testing.T, path string) {
+		f := newLateFollower(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var out strings.Builder
+			for _, c := range script.Input(t, d) {
+				n := make([]uint64, 6)
+				for i := range c.IDs {
+					n[i] = uint64(script.Number(t, c.ID(i)))
+				}
+				var ok bool
+				var err error
+				switch c.Name {
+				case "append":
+					ok, err = f.append(n[0], n[1], n[2], n[3], n[4], n[5])
+				case "install":
+					ok, err = f.install(n[0], n[1], n[2])
+				}
+				fmt.Fprintln(&out, f.describe(ok, err))
 			}
-			f.mustAppend(2, 50, 2, 90, 2, 80)
-			ok, err := send(f)
-			if ok || err == nil || !strings.Contains(err.Error(), "delete its data directory") {
-				t.Errorf("success %v, error %v", ok, err)
-			}
-			f.last(90, 2)
-			if f.fsm.restored != 1 || f.raft.AppliedIndex() != 80 {
-				t.Errorf("%d are restored, %d is applied", f.fsm.restored, f.raft.AppliedIndex())
-			}
+			return out.String()
 		})
-	}
+	})
 }
 
-// Entries that are not committed are replaced by a later leader, and a request of a leader that
-// was replaced changes nothing.
-func TestAnUncommittedEndIsReplaced(t *testing.T) {
-	f := newLateFollower(t)
-	f.mustAppend(2, 0, 0, 90, 2, 80)
-	f.mustAppend(3, 78, 2, 80, 2, 80) // repeats what is committed
-	f.mustAppend(3, 80, 2, 85, 3, 85)
-	f.last(85, 3)
-	if ok, _ := f.append(2, 80, 2, 90, 2, 90); ok {
-		t.Error("the leader of an older term appends")
+// describe prints the answer to a request, and the newest entry in the log, not only in raft's memory.
+func (f *lateFollower) describe(ok bool, err error) string {
+	for end := time.Now().Add(5 * time.Second); f.raft.AppliedIndex() < f.raft.CommitIndex() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
-	if ok, _ := f.install(2, 85, 2); ok {
-		t.Error("the leader of an older term installs a snapshot")
+	last := f.raft.LastIndex()
+	term, there := f.log.TermAt(last)
+	text := fmt.Sprintf("success %v, the log ends with %d of term %d (%v), applied %d, restored %d", ok, last, term, there, f.raft.AppliedIndex(), f.fsm.restored)
+	if err != nil {
+		text += ": " + err.Error()
 	}
-	f.last(85, 3)
+	return text
 }
 
 // If raft cleared the log behind a snapshot that lacks committed entries, the node ends instead.
 func TestALogKeepsCommittedEntries(t *testing.T) {
 	f := newLateFollower(t)
-	f.mustAppend(2, 0, 0, 90, 2, 80)
+	if ok, err := f.append(2, 0, 0, 90, 2, 80); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
 	remove := func(newest, from, to uint64) (err, ended error) {
 		l := raftlog.New(storeOf{f.log}, raftlog.Options{Fatal: func(err error) { ended = err }})
 		l.Snapshots(snapshotOf(newest))
@@ -210,7 +159,9 @@ func TestALogKeepsCommittedEntries(t *testing.T) {
 	if err, ended := remove(50, 1, 90); err == nil || ended == nil {
 		t.Errorf("error %v, the node ends with %v", err, ended)
 	}
-	f.last(90, 2)
+	if term, ok := f.log.TermAt(90); !ok || term != 2 || f.raft.LastIndex() != 90 {
+		t.Fatalf("the log has lost its end: %v, term %d", ok, term)
+	}
 	if err, ended := remove(50, 81, 90); err != nil || ended != nil {
 		t.Errorf("entries that are not committed: %v, %v", err, ended)
 	}

@@ -8,15 +8,16 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 )
 
 // TestSimulationRaisesTheLevel simulates clusters with all faults, until one of them was upgraded.
 func TestSimulationRaisesTheLevel(t *testing.T) {
-	counts := newSimCounts()
-	for seed := uint64(1); counts.count("fault: rolling upgrade") == 0 && seed < 10 && !t.Failed(); seed++ {
+	counts := storagetest.NewCounts()
+	for seed := uint64(1); counts.Count("fault: rolling upgrade") == 0 && seed < 10 && !t.Failed(); seed++ {
 		simulate(t, seed, counts)
 	}
-	if counts.count("fault: rolling upgrade") == 0 {
+	if counts.Count("fault: rolling upgrade") == 0 {
 		t.Error("no cluster was upgraded")
 	}
 }

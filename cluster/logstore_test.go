@@ -19,6 +19,8 @@ import (
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
+	"osqueue/internal/storagetest/script"
 )
 
 func largeJob(id string, size int) *fsmpb.Mutation {
@@ -31,7 +33,7 @@ func largeJob(id string, size int) *fsmpb.Mutation {
 func largeScene(t *testing.T, tune func(*Config), act func(*simCluster) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimWorld(1, newSimCounts())
+		w := newSimWorld(1, storagetest.NewCounts())
 		c := newSimCluster(w, "a", 3, w.record)
 		c.tune = tune
 		c.startAll()
@@ -112,8 +114,7 @@ func TestLargeEntriesAreCutByBytes(t *testing.T) {
 			if _, _, err := lead.Propose(ctx, largeJob(id, 512<<10)); err != nil {
 				return err
 			}
-			remove := &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{id}}
-			if _, _, err := lead.Propose(ctx, &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: remove}}); err != nil {
+			if _, _, err := lead.Propose(ctx, script.ChangeOf(fsm.DeleteJobs, id)); err != nil {
 				return err
 			}
 			time.Sleep(200 * time.Millisecond)

@@ -18,10 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage"
-	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
 )
@@ -178,11 +177,7 @@ func (l *lab) never(d time.Duration, what string, cond func() bool) {
 
 func (l *lab) enqueue(m *member, ids ...string) fsm.LSN {
 	l.t.Helper()
-	op := &fsmpb.Enqueue{}
-	for _, id := range ids {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id, Type: "t", Payload: []byte("1")})
-	}
-	r, lsn, err := m.Propose(l.t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	r, lsn, err := m.Propose(l.t.Context(), script.Enqueue(ids...))
 	if err != nil || r.Code != fsm.OK {
 		l.t.Fatalf("enqueue: %v %v", r.Code, err)
 	}
@@ -192,7 +187,7 @@ func (l *lab) enqueue(m *member, ids ...string) fsm.LSN {
 // claim claims one job.
 func (l *lab) claim(m *member, worker string) *fsm.Job {
 	l.t.Helper()
-	r, _, err := m.Propose(l.t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: worker, Max: 1}}})
+	r, _, err := m.Propose(l.t.Context(), script.Claim(worker, 1))
 	if err != nil || len(r.Jobs) != 1 {
 		l.t.Fatalf("claim: %d jobs, %v %v", len(r.Jobs), r.Code, err)
 	}
@@ -210,31 +205,6 @@ func (l *lab) document() *document.File {
 		l.t.Fatal(err)
 	}
 	return d
-}
-
-func TestThreeNodesReplicateAndFlush(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	leader := l.leader(all...)
-	lsn := l.enqueue(leader, "a", "b")
-	for _, m := range all {
-		if err := m.WaitApplied(t.Context(), lsn); err != nil {
-			t.Fatal(err)
-		}
-		if m.Job("b") == nil {
-			t.Fatalf("%s does not have job b after %s", m.Name(), lsn)
-		}
-	}
-	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-	l.eventually("the document to be the nodes' state", func() bool {
-		m, err := archive.Machine(t.Context(), l.bucket, l.document())
-		if err != nil {
-			t.Fatal(err)
-		}
-		hash := m.View().Hash()
-		return hash == all[0].View().Hash() && hash == all[1].View().Hash() && hash == all[2].View().Hash()
-	})
 }
 
 // TestWhileLeading checks that the active leader runs its duty, and that the duty has ended, and
@@ -283,7 +253,7 @@ func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 	l.enqueue(n, "a")
 	for range 20 {
 		l.eventually("the job to be ready", func() bool { return n.Ready("", nil) })
-		res, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}})
+		res, _, err := n.Propose(t.Context(), script.Claim("w", 1))
 		if err != nil || len(res.Jobs) != 1 {
 			t.Fatalf("claimed %v: %v", res.Jobs, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 	"osqueue/storage/cost"
 	"osqueue/storage/metered"
 )
@@ -89,7 +90,7 @@ func planned(c *Config) cost.Money {
 func leading(t *testing.T, viewMax int, checkpointMin int64, act func(*simLife, *cost.Meter) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimWorld(1, newSimCounts())
+		w := newSimWorld(1, storagetest.NewCounts())
 		c := newSimCluster(w, "a", 1, w.record)
 		meter := cost.NewMeter(cost.DefaultPrices("s3"), 0, nil)
 		c.tune = func(cfg *Config) {

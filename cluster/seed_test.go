@@ -3,38 +3,9 @@ package cluster
 import (
 	"testing"
 
-	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 )
-
-// A new node starts from the state in the bucket; the leader sends the log behind it.
-func TestNewNodeStartsFromTheBucket(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	leader := l.leader(all...)
-	lost := others(all, leader)[0]
-	lost.stop()
-	flushed := l.enqueue(leader, "a", "b")
-	if err := leader.WaitFlushed(t.Context(), flushed); err != nil {
-		t.Fatal(err)
-	}
-	back := l.again(lost, t.TempDir(), nil)
-	if got := back.Status().Snapshots.Local; got.Index < flushed.Index {
-		t.Fatalf("the new node starts from a snapshot at %+v, want %s from the bucket", got, flushed)
-	}
-	lsn := l.enqueue(leader, "c")
-	if err := back.WaitApplied(t.Context(), lsn); err != nil {
-		t.Fatal(err)
-	}
-	l.eventually("its vote", func() bool {
-		return membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
-	})
-	if back.View().Hash() != leader.View().Hash() {
-		t.Fatal("the new node has another state than the leader")
-	}
-}
 
 // The leader confirms only entries that it has committed, and no other node does.
 func TestTheLeaderConfirmsAnEntry(t *testing.T) {

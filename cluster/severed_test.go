@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/cluster/transport"
+	"osqueue/internal/storagetest/script"
 )
 
 // The disk of a leader hangs while the leader is ahead of it. Nothing is answered. When the node is
@@ -28,7 +29,7 @@ func TestALeaderWithAHungDiskAnswersNothing(t *testing.T) {
 		}
 	})
 	lead := l.leader(members...)
-	if _, _, err := lead.Propose(t.Context(), enqueueOf("a")); err != nil {
+	if _, _, err := lead.Propose(t.Context(), script.Enqueue("a")); err != nil {
 		t.Fatal(err)
 	}
 	unhang := sync.OnceFunc(func() { close(release) })
@@ -38,7 +39,7 @@ func TestALeaderWithAHungDiskAnswersNothing(t *testing.T) {
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() {
-		_, _, err := lead.Propose(ctx, enqueueOf("b"))
+		_, _, err := lead.Propose(ctx, script.Enqueue("b"))
 		answered <- err
 	}()
 	select {

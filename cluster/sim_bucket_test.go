@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/document"
 )
@@ -17,7 +18,8 @@ import (
 // or may not take effect.
 type simGate struct {
 	storage.Bucket
-	dead <-chan struct{}
+	inner storage.Bucket
+	dead  <-chan struct{}
 
 	mu       sync.Mutex
 	r        *rand.Rand
@@ -38,7 +40,9 @@ var errSimGone = errors.New("the node is gone")
 const simPatience = 30 * time.Second
 
 func newSimGate(b storage.Bucket, dead <-chan struct{}, r *rand.Rand) *simGate {
-	return &simGate{Bucket: b, dead: dead, r: rand.New(rand.NewPCG(r.Uint64(), 0)), repeat: func(func(context.Context) storage.Write) {}}
+	g := &simGate{inner: b, dead: dead, r: rand.New(rand.NewPCG(r.Uint64(), 0)), repeat: func(func(context.Context) storage.Write) {}}
+	g.Bucket = storagetest.Passing(b, g.do)
+	return g
 }
 
 // block cuts the connection to the bucket until unblock is called, which returns how many
@@ -142,9 +146,7 @@ func (g *simGate) do(ctx context.Context, op func(context.Context)) error {
 
 // Get implements storage.Bucket.
 func (g *simGate) Get(ctx context.Context, key string) (o storage.Object, err error) {
-	if lost := g.do(ctx, func(ctx context.Context) { o, err = g.Bucket.Get(ctx, key) }); lost != nil {
-		return storage.Object{}, lost
-	}
+	o, err = g.Bucket.Get(ctx, key)
 	if err == nil && key == DocumentKey {
 		g.note(o.Data)
 	}
@@ -170,34 +172,12 @@ func (g *simGate) lastSeen() fsm.LSN {
 
 // PutIfAbsent implements storage.Bucket.
 func (g *simGate) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return g.write(ctx, func(ctx context.Context) storage.Write { return g.Bucket.PutIfAbsent(ctx, key, data) })
+	g.repeat(func(ctx context.Context) storage.Write { return g.inner.PutIfAbsent(ctx, key, data) })
+	return g.Bucket.PutIfAbsent(ctx, key, data)
 }
 
 // PutIfMatch implements storage.Bucket.
 func (g *simGate) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return g.write(ctx, func(ctx context.Context) storage.Write { return g.Bucket.PutIfMatch(ctx, key, data, v) })
-}
-
-func (g *simGate) write(ctx context.Context, put func(context.Context) storage.Write) (w storage.Write) {
-	g.repeat(put)
-	if lost := g.do(ctx, func(ctx context.Context) { w = put(ctx) }); lost != nil {
-		return storage.Write{Err: lost}
-	}
-	return w
-}
-
-// List implements storage.Bucket.
-func (g *simGate) List(ctx context.Context, prefix string, fn func(storage.Info) bool) (err error) {
-	if lost := g.do(ctx, func(ctx context.Context) { err = g.Bucket.List(ctx, prefix, fn) }); lost != nil {
-		return lost
-	}
-	return err
-}
-
-// Delete implements storage.Bucket.
-func (g *simGate) Delete(ctx context.Context, key string) (err error) {
-	if lost := g.do(ctx, func(ctx context.Context) { err = g.Bucket.Delete(ctx, key) }); lost != nil {
-		return lost
-	}
-	return err
+	g.repeat(func(ctx context.Context) storage.Write { return g.inner.PutIfMatch(ctx, key, data, v) })
+	return g.Bucket.PutIfMatch(ctx, key, data, v)
 }

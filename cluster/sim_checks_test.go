@@ -10,6 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -72,7 +73,7 @@ func TestSimChecksFind(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSimWorld(1, newSimCounts())
+			w := newSimWorld(1, storagetest.NewCounts())
 			w.ask("j")
 			l := newSimLedger(w, "a")
 			for i, e := range c.events {
@@ -104,7 +105,7 @@ func simStateAt(t *testing.T, index uint64) *fsm.View {
 }
 
 func TestSimFindsAnotherState(t *testing.T) {
-	w := newSimWorld(1, newSimCounts())
+	w := newSimWorld(1, storagetest.NewCounts())
 	n := &simNode{cluster: &simCluster{name: "a"}, name: "a1"}
 	v := simStateAt(t, simSample)
 	w.applied(n, v, nil)
@@ -119,7 +120,7 @@ func TestSimFindsAnotherState(t *testing.T) {
 }
 
 func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
-	w := newSimWorld(1, newSimCounts())
+	w := newSimWorld(1, storagetest.NewCounts())
 	l := newSimLedger(w, "a")
 	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAt: 1000})
 	if len(w.failures) > 0 {
@@ -132,7 +133,7 @@ func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
 func TestSimFindsAStaleRead(t *testing.T) {
 	var s *simRun
 	synctest.Test(t, func(*testing.T) {
-		s = newSimRun(1, 3, newSimCounts())
+		s = newSimRun(1, 3, storagetest.NewCounts())
 		s.use(func() {
 			s.answered("a", fsm.LSN{Term: 1 << 40})
 			time.Sleep(5 * time.Second)
@@ -190,7 +191,7 @@ func TestSimFindsAWrongDocument(t *testing.T) {
 		"removed by someone": {docs: [][]byte{doc(four, "a1", 1), nil}, found: "was removed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSimWorld(1, newSimCounts())
+			w := newSimWorld(1, storagetest.NewCounts())
 			copyAll(t, w.store, checkpoints)
 			n := &simNode{cluster: &simCluster{name: "a"}, name: "a1"}
 			w.applied(n, four, nil)
@@ -228,7 +229,7 @@ func TestSimFindsWhatTheBucketHasLost(t *testing.T) {
 		"gone": {enqueued: fsm.LSN{Term: 1, Index: 1}, status: fsm.Unclaimed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSimWorld(1, newSimCounts())
+			w := newSimWorld(1, storagetest.NewCounts())
 			l := newSimLedger(w, "a")
 			l.jobs["z"] = j
 			l.fork("a", old.LSN(), adopted, nil)
@@ -249,7 +250,7 @@ func TestSimFindsWhatWasNotKept(t *testing.T) {
 		"a line is lost":      {lines: []*simLedger{{jobs: map[string]*simJob{"j": {}}}}, found: "nobody has gone on with"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSimWorld(1, newSimCounts())
+			w := newSimWorld(1, storagetest.NewCounts())
 			l := newSimLedger(w, "a")
 			l.jobs, w.lines = c.jobs, c.lines
 			l.finish()
@@ -291,7 +292,7 @@ func decked(names []string) (deck []simFault) {
 // The disks forget the newest entries that they have confirmed.
 func TestSimFindsDisksThatForget(t *testing.T) {
 	sabotage(t, func(seed uint64) *simRun {
-		s := newSimRun(seed, 3, newSimCounts())
+		s := newSimRun(seed, 3, storagetest.NewCounts())
 		for _, n := range s.a.nodes {
 			n.forgets = 40
 		}
@@ -319,7 +320,7 @@ func (b lawless) PutIfMatch(ctx context.Context, key string, data []byte, _ stor
 // With such a bucket, late writes of a deposed leader overwrite those of its successor.
 func TestSimFindsABucketWithoutConditions(t *testing.T) {
 	sabotage(t, func(seed uint64) *simRun {
-		return newSimRun(seed, 3, newSimCounts(), func(b storage.Bucket) storage.Bucket { return lawless{b} })
+		return newSimRun(seed, 3, storagetest.NewCounts(), func(b storage.Bucket) storage.Bucket { return lawless{b} })
 	}, []string{"bucket: deliver-late", "leader alone", "bucket: deliver-late", "leader crashed", "rival cluster"},
 		"went back", "in the epoch of", "is active while another cluster is", "two clusters are active")
 }

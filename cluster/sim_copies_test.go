@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"osqueue/cluster/raftlog"
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -127,8 +128,8 @@ func (s *simRun) editBetween() func() string {
 	if lead == nil {
 		return nil
 	}
-	id := fmt.Sprintf("by-hand-%d", s.counts.count("edit of the document"))
-	s.counts.one("edit of the document")
+	id := fmt.Sprintf("by-hand-%d", s.counts.Count("edit of the document"))
+	s.counts.One("edit of the document")
 	s.ask(id)
 	if s.r.IntN(2) == 0 {
 		lead.crash()
@@ -208,7 +209,7 @@ func TestSimCopies(t *testing.T) {
 				for range 2 {
 					s.suffer(f, nil)
 				}
-				if s.counts.count("fault: "+f.name) == 0 {
+				if s.counts.Count("fault: "+f.name) == 0 {
 					s.failf("%s has not hit", f.name)
 				}
 			})
@@ -219,7 +220,7 @@ func TestSimCopies(t *testing.T) {
 // Nodes without a witness vote with a log that is lost or older.
 func TestSimFindsALostLog(t *testing.T) {
 	sabotage(t, func(seed uint64) *simRun {
-		s := newSimRun(seed, 3, newSimCounts())
+		s := newSimRun(seed, 3, storagetest.NewCounts())
 		for _, n := range s.a.nodes {
 			n.mark(false).unwitnessed = true
 		}

@@ -400,7 +400,7 @@ func (s *simRun) bucketAway() func() string {
 // bucketAwayForLong makes the bucket unavailable until writes are refused, and for some
 // time after.
 func (s *simRun) bucketAwayForLong() func() string {
-	refused := func() int { return s.counts.count("answer: the bucket lags") }
+	refused := func() int { return s.counts.Count("answer: the bucket lags") }
 	before := refused()
 	end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
 	for limit := time.Now().Add(time.Minute); refused() == before && time.Now().Before(limit); {
@@ -508,9 +508,9 @@ const rivalWait = 60 * time.Second
 // dead or cut off from the bucket, and crashes in the end, so that the first takes over
 // again.
 func (s *simRun) rival() func() string {
-	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.counts.count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
+	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.counts.Count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
 	b.holdsLevel = s.rivalsHold
-	s.counts.one("rival")
+	s.counts.One("rival")
 	s.setRival(b)
 	b.startAll()
 	proof := s.rivalTakesOver(b)
@@ -575,7 +575,7 @@ func (s *simRun) neverActive(c *simCluster, d time.Duration) (bad string) {
 			return "active"
 		}
 	}
-	s.counts.one("check: standby")
+	s.counts.One("check: standby")
 	return ""
 }
 

@@ -10,6 +10,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -139,8 +140,8 @@ func (s *simRun) hangBoth() func() string {
 
 // withStandby has a second cluster stand by while act runs.
 func (s *simRun) withStandby(act func(b *simCluster) string) func() string {
-	s.counts.one("rival")
-	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.counts.count("rival")), 1, s.faults)
+	s.counts.One("rival")
+	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.counts.Count("rival")), 1, s.faults)
 	b.holdsLevel = s.rivalsHold
 	s.setRival(b)
 	b.startAll()
@@ -308,10 +309,10 @@ func (s *simRun) lagLarge() func() string {
 		return nil
 	}
 	mend := s.a.net.cut(true, between([]*simNode{n}, s.without(n))...)
-	c := &simClient{simUsers: s.users, name: "large", r: s.rand(), over: s.users.work, n: s.counts.count("large job")}
+	c := &simClient{simUsers: s.users, name: "large", r: s.rand(), over: s.users.work, n: s.counts.Count("large job")}
 	for range simLargeJobs {
 		c.largeJob()
-		s.counts.one("large job")
+		s.counts.One("large job")
 	}
 	s.a.net.setRate(simLargeRate)
 	withheld := mend()
@@ -342,9 +343,7 @@ func (c *simClient) largeJob() {
 		return
 	}
 	c.world.acknowledged(j.Id, a.lsn, false)
-	c.do(func() *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{j.Id}}}}
-	})
+	c.do(func() *fsmpb.Mutation { return script.ChangeOf(fsm.CancelJobs, j.Id) })
 }
 
 // upgradeAll restarts the nodes one after the other without a limit of the feature level.

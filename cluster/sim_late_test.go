@@ -290,7 +290,7 @@ func TestSimLateSnapshotTakesNothingBack(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		f := s.follower()
 		f.crash()
-		for from := s.counts.count("entry applied"); s.counts.count("entry applied") < from+500; {
+		for from := s.counts.Count("entry applied"); s.counts.Count("entry applied") < from+500; {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second) // the leader takes snapshots
@@ -307,11 +307,11 @@ func TestSimLateSnapshotTakesNothingBack(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		index, term := f.alive().disk.newest()
-		restored := s.counts.count("snapshot restored")
+		restored := s.counts.Count("snapshot restored")
 		if n := release(); n != 1 {
 			s.failf("%d snapshots came late, want 1", n)
 		}
-		if n := s.counts.count("snapshot restored") - restored; n != 0 { // the leader may send the lost entries again at once
+		if n := s.counts.Count("snapshot restored") - restored; n != 0 { // the leader may send the lost entries again at once
 			s.failf("%s has restored the late snapshot", f.name)
 		}
 		if l := f.alive(); l == nil || !l.disk.has(index, term) {

@@ -85,7 +85,7 @@ func (l *simLedger) firedUpTo(v *fsm.View) {
 // fire checks that each time of a schedule counts once.
 func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
 	w := l.world
-	w.counts.one("check: schedule fires once")
+	w.counts.One("check: schedule fires once")
 	if c.LastAt <= l.fired[c.Name] {
 		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAt, l.fired[c.Name])
 	}
@@ -127,7 +127,7 @@ func (l *simLedger) enter(lsn fsm.LSN, job *fsm.Job, j *simJob) {
 	if !w.asked[job.ID] && job.Type != simTick {
 		w.failLocked("job %s at %s was invented", job.ID, lsn)
 	}
-	w.counts.one("check: job not invented")
+	w.counts.One("check: job not invented")
 	l.jobs[job.ID] = &simJob{enqueued: lsn, status: job.Status}
 }
 
@@ -146,11 +146,11 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 	}
 	if ended(job.Status) {
 		j.ended = lsn
-		w.counts.one("job " + job.Status.String())
+		w.counts.One("job " + job.Status.String())
 	}
 	if job.Status == fsm.Completed {
 		j.completed, j.result = lsn, string(job.Execution().Result)
-		w.counts.one("check: completed once")
+		w.counts.One("check: completed once")
 		if job.Execution().Token != j.token {
 			w.failLocked("job %s is completed at %s with token %d, and was claimed with %d", id, lsn, job.Execution().Token, j.token)
 		}
@@ -160,7 +160,7 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 // claimed checks that tokens grow and are given only once.
 func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 	w := l.world
-	w.counts.one("check: token")
+	w.counts.One("check: token")
 	if job.Execution().Token <= l.token || job.Execution().Token <= j.token {
 		w.failLocked("job %s is claimed with token %d at %s after %d", id, job.Execution().Token, lsn, l.token)
 	}
@@ -179,11 +179,11 @@ const simSlack = 5 * time.Millisecond
 // promised time.
 func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	w := l.world
-	w.counts.one("lease expired")
+	w.counts.One("lease expired")
 	if j.leased != j.token || j.held == 0 {
 		return // no worker has received an answer with this lease
 	}
-	w.counts.one("check: lease in full")
+	w.counts.One("check: lease in full")
 	least := j.held*10/11 - simSlack
 	if got := time.Since(j.renewed); got < least {
 		w.failLocked("the lease of job %s with token %d ended at %s after %v, of %v", id, j.token, lsn, got, j.held)
@@ -214,7 +214,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 		case next.jobs[id] != nil:
 		case own != nil && own.jobs[id] != nil:
 			next.jobs[id] = own.jobs[id].carried(now)
-			w.counts.one("job carried over")
+			w.counts.One("job carried over")
 		default:
 			w.failLocked("job %s came out of the document of %s, and nobody had it there", id, from)
 		}
@@ -239,7 +239,7 @@ func (j *simJob) carried(now *fsm.Job) *simJob {
 func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, own *simLedger) {
 	w, carries := l.world, own != nil
 	if j.enqueued.Compare(from) > 0 {
-		w.counts.one("job lost with the disks")
+		w.counts.One("job lost with the disks")
 		if j.safe {
 			w.failLocked("job %s was acknowledged at %s as being in the bucket, and is not in the document of %s", id, j.enqueued, from)
 		}
@@ -292,7 +292,7 @@ func (l *simLedger) finish() {
 			w.failLocked("job %s is %s in the end", id, j.status)
 		}
 		if j.acked {
-			w.counts.one("check: acknowledged job is there")
+			w.counts.One("check: acknowledged job is there")
 		}
 		if j.done && (j.status != fsm.Completed || j.completed != j.doneLSN) {
 			w.failLocked("job %s was acknowledged as completed at %s, and is %s of %s", id, j.doneLSN, j.status, j.completed)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"osqueue/internal/storagetest"
 )
 
 // simScene runs a cluster in which the test decides what happens.
@@ -14,7 +16,7 @@ func simScene(t *testing.T, n int, act func(*simRun)) {
 	t.Helper()
 	var s *simRun
 	synctest.Test(t, func(t *testing.T) {
-		s = newSimRun(uint64(n), n, newSimCounts())
+		s = newSimRun(uint64(n), n, storagetest.NewCounts())
 		s.use(func() { act(s) })
 	})
 	if f := s.failed(); len(f) > 0 {
@@ -30,7 +32,7 @@ func (s *simRun) steady(links []simLink) {
 		s.failf("nobody leads")
 		return
 	}
-	term, entries := lead.raft.CurrentTerm(), s.counts.count("entry applied")
+	term, entries := lead.raft.CurrentTerm(), s.counts.Count("entry applied")
 	mend := s.a.net.cut(false, links...)
 	for _, d := range []time.Duration{time.Minute, 0} {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -43,7 +45,7 @@ func (s *simRun) steady(links []simLink) {
 			s.failf("no message was withheld: nothing was tried")
 		}
 	}
-	if s.counts.count("entry applied") < entries+20 {
+	if s.counts.Count("entry applied") < entries+20 {
 		s.failf("next to nothing was committed within a minute")
 	}
 	s.settled(lead, term)
@@ -171,9 +173,9 @@ func TestSimRingOfFive(t *testing.T) {
 		if err := simAwait(30*time.Second, s.a.led); err != nil {
 			s.failf("in a ring: %v", err)
 		}
-		entries := s.counts.count("entry applied")
+		entries := s.counts.Count("entry applied")
 		time.Sleep(time.Minute)
-		if now := s.counts.count("entry applied"); now < entries+20 {
+		if now := s.counts.Count("entry applied"); now < entries+20 {
 			s.failf("%d entries within a minute", now-entries)
 		}
 		if mend() == 0 {
@@ -301,8 +303,8 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 				releases = append(releases, o.alive().hold())
 			}
 			commitSome := func(what string) {
-				begun := s.counts.count("entry applied")
-				s.await(10*time.Second, simWhile("next to nothing is committed "+what, func() bool { return s.counts.count("entry applied") < begun+5 }))
+				begun := s.counts.Count("entry applied")
+				s.await(10*time.Second, simWhile("next to nothing is committed "+what, func() bool { return s.counts.Count("entry applied") < begun+5 }))
 			}
 			commitSome("before the flush")
 			time.Sleep(500 * time.Millisecond) // the leader flushes these entries

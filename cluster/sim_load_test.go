@@ -11,6 +11,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/script"
 )
 
 // simUsers are producers and workers. They can reach every node, even one that is cut off
@@ -108,7 +109,7 @@ func (c *simClient) await(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 			return l.Propose(ctx, what())
 		}
 		if err == nil && !got.LSN.IsZero() {
-			c.world.counts.one("claim handed over")
+			c.world.counts.One("claim handed over")
 		}
 		return got.Result, got.LSN, err
 	})
@@ -146,13 +147,13 @@ func (c *simClient) doBy(
 func (c *simClient) excuse(err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
-		c.world.counts.one("answer: unknown")
+		c.world.counts.One("answer: unknown")
 	case errors.Is(err, ErrNotLeader):
-		c.world.counts.one("answer: not the leader")
+		c.world.counts.One("answer: not the leader")
 	case errors.Is(err, ErrFlushLag):
-		c.world.counts.one("answer: the bucket lags")
+		c.world.counts.One("answer: the bucket lags")
 	case errors.Is(err, context.DeadlineExceeded):
-		c.world.counts.one("answer: none in time")
+		c.world.counts.One("answer: none in time")
 	default:
 		c.world.failf("%s got %v", c.name, err)
 	}
@@ -180,9 +181,8 @@ func (c *simClient) putSchedule() {
 // dropSchedule deletes the schedule.
 func (u *simUsers) dropSchedule() {
 	c := &simClient{simUsers: u, name: "admin", r: u.world.rand(), over: u.work}
-	c.do(func() *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: simScheduler}}}
-	})
+	drop := &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: simScheduler}}}
+	c.do(func() *fsmpb.Mutation { return drop })
 }
 
 // simScheduler is the producer that also has a schedule.
@@ -235,7 +235,7 @@ func (c *simClient) safe(a simAnswer) bool {
 	defer cancel()
 	ok := a.from.WaitFlushed(ctx, a.lsn) == nil
 	if ok {
-		c.world.counts.one("acknowledged as in the bucket")
+		c.world.counts.One("acknowledged as in the bucket")
 	}
 	return ok
 }
@@ -245,11 +245,9 @@ func (c *simClient) cancelOne() {
 		return
 	}
 	id := fmt.Sprintf("%s-j%d", c.name, 1+c.r.IntN(c.n))
-	a, ok := c.do(func() *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{id}}}}
-	})
+	a, ok := c.do(func() *fsmpb.Mutation { return script.ChangeOf(fsm.CancelJobs, id) })
 	if ok && a.Code.Done() {
-		c.world.counts.one("cancel answered")
+		c.world.counts.One("cancel answered")
 	}
 }
 
@@ -261,11 +259,7 @@ func (c *simClient) workOnJobs() {
 		if c.n%2 == 0 {
 			claim = c.await
 		}
-		a, ok := claim(func() *fsmpb.Mutation {
-			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
-				Worker: c.name, Max: 2, RequestId: request,
-			}}}
-		})
+		a, ok := claim(func() *fsmpb.Mutation { return script.ClaimAs(c.name, request, 2) })
 		if !ok {
 			return
 		}
@@ -280,56 +274,48 @@ func (c *simClient) workOnJobs() {
 
 func (c *simClient) workOn(j *fsm.Job) {
 	c.rest(c.ms(800))
-	lease := func() *fsmpb.Lease { return &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token} }
+	token := j.Execution().Token
 	switch n := c.r.IntN(20); {
 	case n == 0:
 		return // the worker does not report on it again
 	case n == 1:
 		c.rest(simLease * 3 / 2) // its lease expires before that
 	case n < 5:
-		c.hold(j, lease)
+		c.hold(j)
 	case n == 5:
-		c.do(func() *fsmpb.Mutation {
-			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: c.name, Lease: lease(), Error: "boom"}}}
-		})
+		c.do(func() *fsmpb.Mutation { return script.Fail(c.name, j.ID, token, "boom", false) })
 		return
 	case n == 6:
-		c.do(func() *fsmpb.Mutation {
-			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease()}}}
-		})
+		c.do(func() *fsmpb.Mutation { return script.Release(c.name, j.ID, token) })
 		return
 	}
-	c.complete(j, lease)
+	c.complete(j)
 }
 
 // hold works for longer than a lease lasts, and extends the lease.
-func (c *simClient) hold(j *fsm.Job, lease func() *fsmpb.Lease) {
+func (c *simClient) hold(j *fsm.Job) {
 	for range 5 {
 		if !c.rest(simLease / 3) {
 			return
 		}
 		start := time.Now()
-		a, ok := c.do(func() *fsmpb.Mutation {
-			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: c.name, Leases: []*fsmpb.Lease{lease()}}}}
-		})
+		a, ok := c.do(func() *fsmpb.Mutation { return script.Heartbeat(c.name, j.ID, j.Execution().Token) })
 		if !ok || len(a.Codes) != 1 || !a.Codes[0].Done() {
 			return
 		}
-		c.world.counts.one("heartbeat answered")
+		c.world.counts.One("heartbeat answered")
 		c.world.leased(j, a.lsn, start)
 	}
 }
 
-func (c *simClient) complete(j *fsm.Job, lease func() *fsmpb.Lease) {
-	a, ok := c.do(func() *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: c.name, Lease: lease(), Result: []byte("1")}}}
-	})
+func (c *simClient) complete(j *fsm.Job) {
+	a, ok := c.do(func() *fsmpb.Mutation { return script.Complete(c.name, j.ID, j.Execution().Token) })
 	switch {
 	case !ok:
 	case a.Code.Done():
 		c.world.completed(j, a, c.safe(a))
 	default:
-		c.world.counts.one("completion refused: " + a.Code.String())
+		c.world.counts.One("completion refused: " + a.Code.String())
 	}
 }
 
@@ -346,10 +332,10 @@ func (c *simClient) readJobs() {
 		err := l.Linearize(ctx)
 		cancel()
 		if err != nil {
-			c.world.counts.one("read refused")
+			c.world.counts.One("read refused")
 			continue
 		}
-		c.world.counts.one("check: fresh read")
+		c.world.counts.One("check: fresh read")
 		if got := l.View().LSN(); got.Compare(told) < 0 {
 			c.world.failf("%s reads at %s what is at %s", l.place.name, got, told)
 		}
@@ -375,7 +361,7 @@ func (w *simWorld) newest(cluster string) fsm.LSN {
 func (w *simWorld) acknowledged(id string, lsn fsm.LSN, safe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.counts.one("check: acknowledged job is in the log")
+	w.counts.One("check: acknowledged job is in the log")
 	s := w.states[lsn]
 	if s == nil {
 		w.failLocked("job %s was acknowledged at %s, which no node has applied", id, lsn)
@@ -426,6 +412,6 @@ func (w *simWorld) completed(job *fsm.Job, a simAnswer, safe bool) {
 		w.failLocked("job %s was completed with token %d, and so was it acknowledged with %d", job.ID, j.token, job.Execution().Token)
 		return
 	}
-	w.counts.one("check: acknowledged completion")
+	w.counts.One("check: acknowledged completion")
 	j.done, j.doneLSN, j.kept = true, j.completed, j.kept || safe
 }

@@ -207,7 +207,7 @@ func (n *simNode) tryStart() error {
 // mustHave checks that the disk has an entry that the node has applied or confirmed.
 func (l *simLife) mustHave(e *raft.Log, did string) {
 	w := l.place.cluster.world
-	w.counts.one("check: " + did + " entry is on the disk")
+	w.counts.One("check: " + did + " entry is on the disk")
 	if !l.disk.has(e.Index, e.Term) {
 		index, term := l.disk.newest()
 		w.failf("%s has %s entry %d of term %d, and its disk ends with entry %d of term %d", l.place.name, did, e.Index, e.Term, index, term)
@@ -310,7 +310,7 @@ func (c *simCluster) end() {
 		n.crash()
 	}
 	for kind, n := range c.net.endLate() {
-		c.world.counts.add("late: "+kind, n)
+		c.world.counts.Add("late: "+kind, n)
 	}
 	c.ending.Wait()
 }

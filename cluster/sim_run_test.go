@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -33,7 +34,7 @@ type simRun struct {
 }
 
 // newSimRun begins a run with n nodes. spoil wraps the store.
-func newSimRun(seed uint64, n int, counts *simCounts, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
+func newSimRun(seed uint64, n int, counts *storagetest.Counts, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
 	w := newSimWorld(seed, counts)
 	var below storage.Bucket = w.record
 	for _, f := range spoil {
@@ -76,7 +77,7 @@ func (s *simRun) calm() bool {
 		s.failf("without faults: %v", err)
 		return false
 	}
-	s.counts.one("check: in order after healing")
+	s.counts.One("check: in order after healing")
 	return true
 }
 
@@ -160,16 +161,16 @@ func (s *simRun) suffer(f simFault, second *simFault) {
 // conclude ends a fault, and counts whether it had an effect.
 func (s *simRun) conclude(name string, end func() string) (hit bool) {
 	if end == nil {
-		s.counts.one("fault not possible: " + name)
+		s.counts.One("fault not possible: " + name)
 		return false
 	}
 	proof := end()
 	s.trace.printf("END %s: %s", name, proof)
 	if proof == "" {
-		s.counts.one("fault void: " + name)
+		s.counts.One("fault void: " + name)
 		return false
 	}
-	s.counts.one("fault: " + name)
+	s.counts.One("fault: " + name)
 	s.hits++
 	return true
 }
@@ -230,7 +231,7 @@ func (s *simRun) inspect() {
 		s.failf("in the end: %v", err)
 		return
 	}
-	s.counts.one("check: all nodes equal in the end")
+	s.counts.One("check: all nodes equal in the end")
 	s.checkDocuments()
 	report, err := archive.Verify(context.Background(), s.store, DocumentKey)
 	if err != nil {
@@ -240,7 +241,7 @@ func (s *simRun) inspect() {
 	for _, p := range report.Problems {
 		s.failf("in the bucket: %s", p)
 	}
-	s.counts.one("check: archive verified")
+	s.counts.One("check: archive verified")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.ledgers[s.a.name]; l != nil {

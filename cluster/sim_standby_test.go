@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"osqueue/cluster/leader"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage/document"
 )
 
@@ -43,7 +45,7 @@ func alike(c *Config) { c.StandbyInterval, c.StandbyRetry = time.Second, 500*tim
 func rivalScene(t *testing.T, act func(s *rivals) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimWorld(1, newSimCounts())
+		w := newSimWorld(1, storagetest.NewCounts())
 		s := &rivals{simWorld: w, path: fault.New(w.record, 1), ending: make(chan struct{}), stopped: make(chan struct{})}
 		s.a = newSimCluster(w, "a", 1, s.path)
 		s.a.tune = func(c *Config) {
@@ -81,7 +83,7 @@ func (s *rivals) clients() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		_, _, wrote := lead.Propose(ctx, enqueueOf(fmt.Sprint("written", i)))
+		_, _, wrote := lead.Propose(ctx, script.Enqueue(fmt.Sprint("written", i)))
 		at := time.Now()
 		read := lead.Linearize(ctx)
 		cancel()

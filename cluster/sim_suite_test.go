@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"osqueue/internal/storagetest"
 )
 
 // The simulation runs whole nodes in simulated time.
@@ -68,7 +70,7 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := newSimCounts()
+	counts := storagetest.NewCounts()
 	begun := time.Now()
 	var mu sync.Mutex
 	lasted, runs, hits := time.Duration(0), 0, 0
@@ -96,7 +98,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	t.Logf("%d runs, %v of simulated time in %v; %d faults have hit", runs, lasted.Round(time.Second), time.Since(begun).Round(time.Second), hits)
-	all := counts.byName()
+	all := counts.ByName()
 	for _, what := range slices.Sorted(maps.Keys(all)) {
 		t.Logf("%8d %s", all[what], what)
 	}
@@ -142,7 +144,7 @@ func simLength(long, first string) (want time.Duration, seed uint64, err error) 
 var simSizes = []int{5, 3, 4, 3}
 
 // simulate makes one run of a seed.
-func simulate(t *testing.T, seed uint64, counts *simCounts) (s *simRun) {
+func simulate(t *testing.T, seed uint64, counts *storagetest.Counts) (s *simRun) {
 	t.Helper()
 	begun := time.Now()
 	synctest.Test(t, func(*testing.T) {
@@ -175,7 +177,7 @@ func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 
 // simMissing returns the faults that never had an effect, and the checks that had nothing
 // to check.
-func simMissing(counts *simCounts) (missing []string) {
+func simMissing(counts *storagetest.Counts) (missing []string) {
 	wanted := []string{
 		"adoption", "job lost with the disks", "snapshot restored", "document without jobs", "lease expired", "heartbeat answered",
 		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
@@ -192,7 +194,7 @@ func simMissing(counts *simCounts) (missing []string) {
 		wanted = append(wanted, "fault: "+f.name)
 	}
 	for _, what := range wanted {
-		if counts.count(what) == 0 {
+		if counts.Count(what) == 0 {
 			missing = append(missing, what)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/recording"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -21,7 +22,7 @@ import (
 // violations. Its methods are safe for concurrent use.
 type simWorld struct {
 	trace  *simTrace
-	counts *simCounts
+	counts *storagetest.Counts
 	store  *mem.Bucket
 	record *recording.Bucket
 	r      *rand.Rand // used by the goroutine that sets the run up
@@ -51,7 +52,7 @@ type simState struct {
 	ledger *simLedger // line of history of the state
 }
 
-func newSimWorld(seed uint64, counts *simCounts) *simWorld {
+func newSimWorld(seed uint64, counts *storagetest.Counts) *simWorld {
 	w := &simWorld{
 		trace: newSimTrace(), counts: counts, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
@@ -132,7 +133,7 @@ func (w *simWorld) applied(n *simNode, v *fsm.View, events []fsm.Event) {
 		w.lines = append(w.lines, ledger)
 	}
 	w.keepLocked(v, ledger)
-	w.counts.one("entry applied")
+	w.counts.One("entry applied")
 	ledger.note(v, events)
 }
 
@@ -162,7 +163,7 @@ func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 	if !ok {
 		return
 	}
-	w.counts.one("check: equal states")
+	w.counts.One("check: equal states")
 	if sum != v.Hash() {
 		w.failLocked("%s has another state at %s than the node before it", who, v.LSN())
 	}
@@ -177,7 +178,7 @@ func (w *simWorld) restored(l *simLife, v *fsm.View) {
 	name, lsn := l.place.name, v.LSN()
 	if s := w.states[lsn]; s != nil {
 		sum, ok := s.sumLocked()
-		w.counts.one("snapshot restored")
+		w.counts.One("snapshot restored")
 		if ok && sum != v.Hash() {
 			w.failLocked("%s has restored another state at %s than there was", name, lsn)
 		}
@@ -186,7 +187,7 @@ func (w *simWorld) restored(l *simLife, v *fsm.View) {
 	from := l.gate.lastSeen()
 	old := w.states[from]
 	w.adoptions++
-	w.counts.one("adoption")
+	w.counts.One("adoption")
 	w.trace.printf("%s adopts the document of %s as %s", name, from, lsn)
 	switch {
 	case old == nil:
@@ -232,9 +233,9 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 	h, last := doc.Header, w.header
 	w.header = h
 	w.versions++
-	w.counts.one("check: document in order")
+	w.counts.One("check: document in order")
 	if !doc.Viewed {
-		w.counts.one("document without jobs")
+		w.counts.One("document without jobs")
 	}
 	s := w.states[h.LSN()]
 	if s == nil {
@@ -259,7 +260,7 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 func (w *simWorld) openDocumentLocked(doc *document.File, s *simState) {
 	sum, ok := s.sumLocked()
 	if !ok {
-		w.counts.one("document too old to compare")
+		w.counts.One("document too old to compare")
 		return
 	}
 	m, err := archive.Machine(context.Background(), w.store, doc)
@@ -269,7 +270,7 @@ func (w *simWorld) openDocumentLocked(doc *document.File, s *simState) {
 	case m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != sum:
 		w.failLocked("the document at %s is not the state of the nodes there", doc.Header.LSN())
 	default:
-		w.counts.one("check: document is a state")
+		w.counts.One("check: document is a state")
 	}
 }
 
@@ -339,37 +340,4 @@ func (t *simTrace) last(n int) []string {
 		all = append(append([]string{}, t.lines[at:]...), t.lines[:at]...)
 	}
 	return append([]string{}, all[max(0, len(all)-n):]...)
-}
-
-// simCounts counts events over all runs of a test.
-type simCounts struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func newSimCounts() *simCounts { return &simCounts{n: make(map[string]int)} }
-
-func (c *simCounts) add(what string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n[what] += n
-}
-
-func (c *simCounts) one(what string) { c.add(what, 1) }
-
-func (c *simCounts) count(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n[what]
-}
-
-// byName returns a copy of the counters.
-func (c *simCounts) byName() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make(map[string]int, len(c.n))
-	for k, v := range c.n {
-		all[k] = v
-	}
-	return all
 }

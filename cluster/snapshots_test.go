@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -12,33 +10,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
-
-// A node that reads an entry that it does not understand makes no snapshot: its state
-// lacks the entry, but raft counts it as applied.
-func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	l.enqueue(n, "a")
-	if err := n.raft.Snapshot().Error(); err != nil {
-		t.Fatal(err)
-	}
-	l.enqueue(n, "b")
-	if err := n.raft.Apply([]byte("an entry of a later version"), 0).Error(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-n.Fatal():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the node does not say that it must stop")
-	}
-	if err := n.raft.Snapshot().Error(); err == nil || !strings.Contains(err.Error(), "lacks an entry") {
-		t.Fatalf("a snapshot without the entry: %v", err)
-	}
-	if _, self := n.Leader(); self {
-		t.Error("it answers as the leader")
-	}
-}
 
 // replicaAt returns a replica that has applied entries up to an index.
 func replicaAt(t *testing.T, index uint64) *replica {

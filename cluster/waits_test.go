@@ -8,19 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/script"
 )
-
-func claimOf(worker string, n uint32, types ...string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: worker, Max: n, Types: types}}}
-}
-
-func completeOf(j *fsm.Job) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-		Worker: j.Execution().Worker, Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token},
-	}}}
-}
 
 func TestWaitEnded(t *testing.T) {
 	t.Parallel()
@@ -42,7 +31,7 @@ func TestWaitEnded(t *testing.T) {
 	first := waiting(t.Context(), "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	second := waiting(ctx, "b")
-	l.commit(n, completeOf(l.claim(n, "w")))
+	l.commit(n, script.CompleteOf(l.claim(n, "w")))
 	wants(first, nil)
 	wants(waiting(t.Context(), "a"), nil)
 	cancel()
@@ -65,13 +54,13 @@ func TestNoThunderingHerd(t *testing.T) {
 	for range sleepers {
 		wg.Go(func() {
 			for {
-				a, err := n.AwaitClaim(ctx, nil, claimOf("w", 1, "t"))
+				a, err := n.AwaitClaim(ctx, nil, script.Claim("w", 1, "t"))
 				if err != nil {
 					return
 				}
 				if a.Woken {
 					woken.Add(1)
-					a.Result, _, _ = n.Propose(ctx, claimOf("w", 1, "t"))
+					a.Result, _, _ = n.Propose(ctx, script.Claim("w", 1, "t"))
 				}
 				if len(a.Result.Jobs) == 1 {
 					claimed.Add(1)
