@@ -123,3 +123,14 @@ func (l *Leader) nameCopy(ctx context.Context, why error) error {
 	}
 	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
 }
+
+// Active returns the leader term that may answer writes and reads now, or nil. It asks
+// raft, which learns first that the term is over; the goroutines of the leader term end
+// later.
+func (l *Leader) Active() *Term {
+	r := l.current.Load()
+	if r == nil || l.do.Term() != r.term || !l.do.Leads() {
+		return nil
+	}
+	return r
+}

@@ -10,17 +10,6 @@ import (
 	"osqueue/fsm"
 )
 
-// Active returns the leader term that may answer writes and reads now, or nil. It asks
-// raft, which learns first that the term is over; the goroutines of the leader term end
-// later.
-func (l *Leader) Active() *Term {
-	r := l.current.Load()
-	if r == nil || l.do.Term() != r.term || !l.do.Leads() {
-		return nil
-	}
-	return r
-}
-
 func (l *Leader) setFence(state, reason string) {
 	l.state.Store(&fenceState{state: state, reason: reason})
 }
