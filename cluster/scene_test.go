@@ -21,6 +21,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/raftlog"
@@ -47,7 +48,7 @@ import (
 // "flush" waits until the bucket has everything, and "confirm" until the leader says so.
 //
 // The bucket: edit ID (adds a job to the document), replace re=RE|old=TEXT new=TEXT, keep NAME, return NAME [edit=ID]
-// [alone] (the document, edited, and in an empty bucket), empty, remove KEY, hurt segment|manifest|part removed|flipped, marker [text=TEXT], release, and fault NAME PREFIX KIND [ops=(OP,…)] [key=PREFIX],
+// [alone] (the document, edited, and in an empty bucket), empty, remove KEY, hurt segment|manifest|part removed|flipped, marker [text=TEXT], abandon (any cluster may take the document), and fault NAME PREFIX KIND [ops=(OP,…)] [key=PREFIX],
 // which end NAME ends, for the nodes of a prefix.
 //
 // Disks of stopped nodes: spoil NODE log|emptied|witness|ahead|text|keep|older|leftover. "garbage" commits an entry that no node can apply.
@@ -55,8 +56,9 @@ import (
 // What is there: jobs ID… [on=NODE], job ID, total, document, status [NODE], raft NODE, leads NODE, crons, witness NODE,
 // linearize NODE, standby, log NAME, copies, known, kept, records, carried, servers, voter,
 // announcements, restored, same, level, hits NAME, finding, about, checked NODE, fatal
-// NODE, seeded NODE, trysnapshot NODE, addresses, fence, and open NODE, which tries to start one. "await CMD
-// [has=TEXT] [lacks=TEXT]" waits for that, "never CMD [has=TEXT] [lacks=TEXT] [for=D]" fails if it is so, and "mark" says from when on document and servers are compared.
+// NODE, seeded NODE, trysnapshot NODE, addresses, fence, refusing, events JOB, meanwhile, and open NODE, which tries to start one. "await CMD
+// [has=TEXT] [lacks=TEXT]" waits for that, "never CMD [has=TEXT] [lacks=TEXT] [for=D]" fails if it is so, and "mark" says from when on
+// document and servers are compared and events counted. With with=(MUTATION), each look is preceded by one.
 func TestScenes(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/scenes", func(t *testing.T, path string) {
@@ -101,6 +103,7 @@ type scene struct {
 	disk    string // copy of a disk
 	hurt    string // key of the object that was damaged
 	marked  *document.Header
+	since   notify.EventID
 	servers []raft.ServerID
 }
 
@@ -149,6 +152,9 @@ func (s *scene) configure(prefix string, o script.Command) func(*Config) {
 			c.DataDir = ""
 		}
 		c.Known = o.List("known")
+		if term := o.Duration("election", 0); term > 0 {
+			c.HeartbeatTimeout, c.ElectionTimeout, c.LeaseTimeout = term, term, term
+		}
 		if ahead := o.Duration("ahead", 0); ahead != 0 {
 			c.Clock = func() time.Time { return time.Now().Add(ahead) }
 		}
@@ -340,7 +346,7 @@ func (s *scene) meddle(c script.Command) (out string, ok bool) {
 		}
 	case "hurt":
 		s.hurt = s.hurtObject(c.ID(0), c.ID(1))
-	case "release":
+	case "abandon":
 		s.release()
 	case "fault":
 		rule := fault.Rule{Kind: fault.Kind(c.ID(2)), KeyPrefix: c.Text("key")}
@@ -442,12 +448,12 @@ func (s *scene) spoil(c script.Command) (out string, ok bool) {
 
 // wait waits for what another command prints.
 func (s *scene) wait(c script.Command) (out string, ok bool) {
-	sub := c
-	if len(c.IDs) > 0 {
-		sub.Name, sub.IDs = c.ID(0), c.IDs[1:]
-	}
+	sub := c.Rest()
 	var seen string
 	has := func() bool {
+		if with := c.Text("with"); with != "" {
+			s.mutate(script.Line(s.t, with))
+		}
 		seen = s.play(sub)
 		return strings.Contains(seen, c.Text("has")) && (c.Text("lacks") == "" || !strings.Contains(seen, c.Text("lacks")))
 	}
@@ -551,12 +557,34 @@ func (s *scene) look(c script.Command) (out string, ok bool) {
 		least := time.Now().Add(23 * time.Hour).UnixMilli()
 		return fmt.Sprint("the clock ", s.at.Now() >= least, ", a job ", s.at.Job(c.ID(0)).CreatedAt >= least, ", the heartbeat ", s.document().BrokerHeartbeat >= least), true
 	case "linearize":
-		return fmt.Sprint(s.node(c.ID(0)).Linearize(s.t.Context())), true
+		ctx, cancel := context.WithTimeout(s.t.Context(), c.Duration("within", 10*time.Second))
+		defer cancel()
+		return fmt.Sprint(s.node(c.ID(0)).Linearize(ctx)), true
 	case "try":
-		sub := c
-		sub.Name, sub.IDs = c.ID(0), c.IDs[1:]
-		r, _, err := s.at.Propose(s.t.Context(), script.Tokens(s.token).Mutation(sub))
+		r, _, err := s.at.Propose(s.t.Context(), script.Tokens(s.token).Mutation(c.Rest()))
+		var rival *leader.RivalError
+		switch {
+		case errors.As(err, &rival):
+			return "refused: a rival may lead", true
+		case errors.Is(err, ErrFlushLag):
+			return "refused: the bucket lags", true
+		}
 		return fmt.Sprint(r.Code, ", ", err), true
+	case "refusing":
+		var rival *leader.RivalError
+		err, st := s.at.Refusal(), s.at.Status()
+		return fmt.Sprintf("refusing %v, because of a rival %v, the status says so %v, the flush fails %v", err != nil, errors.As(err, &rival), st.Refusing != "", st.FlushError != ""), true
+	case "events":
+		n := 0
+		events, _ := s.at.Events().Since(s.since, 10_000)
+		for _, e := range events {
+			if e.JobID == c.ID(0) {
+				n++
+			}
+		}
+		return fmt.Sprint(n, " events since the mark"), true
+	case "meanwhile":
+		return s.eventsMeanwhile(), true
 	case "open":
 		cfg := s.node(c.ID(0)).cfg
 		if name := c.Text("name"); name != "" {
@@ -571,12 +599,26 @@ func (s *scene) look(c script.Command) (out string, ok bool) {
 	return "", false
 }
 
+// eventsMeanwhile counts the events while writes were refused, except for the registration of a broker, which comes with
+// the acceptance of writes.
+func (s *scene) eventsMeanwhile() string {
+	n, refusing := 0, false
+	events, _ := s.at.Events().Since(notify.EventID{}, 10_000)
+	for _, e := range events {
+		if refusing && e.Kind != fsm.BrokerRegistered && e.Kind != fsm.WritesAccepted {
+			n++
+		}
+		refusing = e.Kind == fsm.WritesRefused || refusing && e.Kind != fsm.WritesAccepted
+	}
+	return fmt.Sprint(n, " events while writes were refused")
+}
+
 // report prints what is in the bucket, and what the cluster as a whole is.
 func (s *scene) report(c script.Command) (out string, ok bool) {
 	switch c.Name {
 	case "mark":
 		s.servers = serverIDs(s.at.raft.GetConfiguration().Configuration())
-		s.marked = s.document().Header
+		s.marked, s.since = s.document().Header, s.at.Events().Last()
 		return "", true
 	case "document":
 		return s.describeDocument(), true

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"osqueue/fsm"
@@ -32,23 +31,6 @@ func TestAllClaimsAreBounded(t *testing.T) {
 	})
 	if n != fsm.ClaimsMax {
 		t.Errorf("%d claims are remembered, want %d", n, fsm.ClaimsMax)
-	}
-}
-
-// An answer must fit into what a client is willing to read.
-func TestOneClaimIsBoundedInBytes(t *testing.T) {
-	m := fsm.New()
-	large := bytes.Repeat([]byte("1"), fsm.ClaimBytesMax/4)
-	op := &fsmpb.Enqueue{}
-	for i := range 9 {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint(i), Payload: large})
-	}
-	op.Jobs[8].Payload = slices.Concat(large, large, large, large, large)
-	apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
-	for _, want := range []int{4, 4, 1} { // the last is too large, and goes out alone
-		if r := apply(t, m, 1, claim("w", 9))[0]; len(r.Jobs) != want {
-			t.Fatalf("one claim got %d jobs, want %d", len(r.Jobs), want)
-		}
 	}
 }
 

@@ -153,7 +153,7 @@ func outcome(m *fsm.Machine, results []fsm.Result) string {
 	}
 	var all []string
 	for _, e := range m.Events() {
-		all = append(all, "  "+eventLine(e)+"\n")
+		all = append(all, "  "+eventLine(e)+byActor(e.Actor)+"\n")
 	}
 	if len(all) > longList {
 		counted := make(map[string]int)
@@ -211,6 +211,13 @@ var eventNames = map[fsm.EventKind]string{
 	fsm.BucketAway: "bucket away", fsm.BucketBack: "bucket back",
 	fsm.WritesRefused: "writes refused", fsm.WritesAccepted: "writes accepted",
 	fsm.BucketDamaged: "bucket damaged", fsm.BucketHealed: "bucket healed", fsm.WorkerSet: "worker set",
+}
+
+func byActor(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return ", by " + actor
 }
 
 func eventLine(e fsm.Event) string {
@@ -357,7 +364,7 @@ func hookLine(h *outbox.Hook) string {
 }
 
 func hookEventLine(e *outbox.Event) string {
-	return fmt.Sprintf("%d-%d-%d %v at=%d", e.ID.Term, e.ID.Index, e.ID.N, e.Kind, e.At)
+	return strings.TrimSpace(fmt.Sprintf("%d-%d-%d %v at=%d %s", e.ID.Term, e.ID.Index, e.ID.N, e.Kind, e.At, e.JobID)) + byActor(e.Actor)
 }
 
 func claimLine(r *fsm.ClaimRecord) string {

@@ -42,13 +42,13 @@ import (
 //	group (several commands, one a line, as one mutation)
 //	repeat times=N (several commands, one a line, as one entry, N times; # is the number of the entry)
 //
-// JOB is [type=T] [priority=N] [at=MS] [attempts=N] [lease=MS] [payload=TEXT]
+// JOB is [type=T] [priority=N] [at=MS] [attempts=N] [lease=MS] [payload=TEXT | size=N]
 // [backoff=(KIND,BASE[,CAP[,JITTER]])] [timeout=MS] [group=G] [tags=(T,…)]
 // [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…)] [failure=block|cancel|run] [batch=B]
 // [quota=(ACCOUNT,JOBS,BYTES)].
 // An enqueue may have more jobs, each with a JOB of its own, one a line, and "many=N prefix=P" makes N jobs.
 //
-// Every command takes key=K and print=F, the request key and its fingerprint;
+// Every command takes key=K and print=F, the request key and its fingerprint, and actor=NAME;
 // the whole entry dice=N, and t=MS, the leader's clock, or t=+MS; by default it
 // stands still. Reports carry the job's last token unless token= says another
 // (epoch.counter, or none).
@@ -139,12 +139,20 @@ func (p *player) repeat(t *testing.T, d *datadriven.TestData) string {
 
 // apply runs the entry on the machine and on a restored copy of it.
 func (p *player) apply(t *testing.T, b *fsmpb.Batch) string {
-	restoredCopy := p.shrink(copyOf(t, p.m))
+	restoredCopy, bare := p.shrink(copyOf(t, p.m)), p.shrink(copyOf(t, p.m))
 	data := entry(t, b)
 	out := outcome(p.m, p.m.Apply(p.m.Meta().LSN.Index+1, 1, decode(t, data)))
 	again := outcome(restoredCopy, restoredCopy.Apply(restoredCopy.Meta().LSN.Index+1, 1, decode(t, data)))
 	if again != out || restoredCopy.View().Hash() != p.m.View().Hash() || wakeups(restoredCopy) != wakeups(p.m) {
 		t.Errorf("a restored machine did something else:\n%s", again)
+	}
+	nameless := decode(t, data)
+	for _, m := range nameless.Mutations {
+		m.Actor = ""
+	}
+	bare.Apply(bare.Meta().LSN.Index+1, 1, nameless)
+	if hooks := len(collected(p.m.View().Hooks)); hooks == 0 && bare.View().Hash() != p.m.View().Hash() { // their events have actors
+		t.Error("the state depends on the actor")
 	}
 	if due := wantsMore(p.m); due != wantsMore(restoredCopy) {
 		t.Errorf("a restored machine wants another entry at once: %v, want %v", !due, due)

@@ -24,12 +24,15 @@ type narrow struct {
 	sent int
 }
 
-// PutIfAbsent implements storage.Bucket.
-func (n *narrow) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	if !sleep.For(ctx, n.wait(key, len(data))) {
-		return storage.Write{Outcome: storage.Unknown, Err: errors.New("the connection was given up")}
-	}
-	return n.Bucket.PutIfAbsent(ctx, key, data)
+func newNarrow(b storage.Bucket) *narrow {
+	n := new(narrow)
+	n.Bucket = storage.Decorate(b, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+		if c.Op == storage.OpPutIfAbsent && !sleep.For(ctx, n.wait(c.Key, c.Bytes)) {
+			return c.Refuse(errors.New("the connection was given up"))
+		}
+		return next(ctx)
+	})
+	return n
 }
 
 // wait returns the transfer time of the bytes, after all earlier ones.
@@ -52,7 +55,7 @@ func (n *narrow) wait(key string, bytes int) time.Duration {
 func TestBacklogOverANarrowLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
-		n := &narrow{Bucket: o.below}
+		n := newNarrow(o.below)
 		o.below = n
 		for _, mb := range o.members {
 			mb.gate, mb.unflushed = newGate(n), NewUnflushedLog(1<<20) // it can hold the whole backlog

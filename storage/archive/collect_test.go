@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,21 +100,6 @@ func TestCollectWithFaults(t *testing.T) {
 	}
 }
 
-// meddled is a bucket that calls a function before it is listed.
-type meddled struct {
-	storage.Bucket
-	meddle func()
-}
-
-// List implements storage.Bucket.
-func (m *meddled) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	if m.meddle != nil {
-		m.meddle()
-		m.meddle = nil
-	}
-	return m.Bucket.List(ctx, prefix, fn)
-}
-
 // TestCollectDuringARepair checks that a leader that was frozen, while a repair put its
 // document back to an earlier state, does not delete that state's checkpoint.
 func TestCollectDuringARepair(t *testing.T) {
@@ -131,11 +117,17 @@ func TestCollectDuringARepair(t *testing.T) {
 	w.damage(strings.TrimSuffix(checkpoint.Key, manifestSuffix)+"/part-000000", damages["flipped"])
 
 	var repaired *Repaired
-	bucket := &meddled{w.bucket, func() {
+	repair := sync.OnceFunc(func() { // before the first listing
 		var err error
 		repaired, err = Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
 		must(err)
-	}}
+	})
+	bucket := storage.Decorate(w.bucket, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+		if c.Op == storage.OpList {
+			repair()
+		}
+		return next(ctx)
+	})
 	n, err := Collect(w.ctx, bucket, w.root, farAway, 100, func(ctx context.Context) (bool, error) {
 		o, err := w.bucket.Get(ctx, rootKey)
 		must(err)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/document"
@@ -242,27 +241,5 @@ func testEveryByteOfTheRoot(t *testing.T) {
 	}
 	if refused < len(o.Data)/3 {
 		t.Errorf("only %d of %d changes are noticed", refused, len(o.Data))
-	}
-}
-
-// TestVerifyCheckpoint checks that a checkpoint whose state differs from the one that the log leads
-// to is reported, although its checksums are correct.
-func TestVerifyCheckpoint(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t.Context(), 1_700_000_000_000)
-	w.checkpoint(w.leader)
-	w.record(5)
-	w.cut(w.leader)
-	doctored := w.leader.r.clone()
-	lsn := doctored.lsn()
-	batch := &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: doctored.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}}
-	doctored.m.Apply(lsn.Index, lsn.Term, batch)
-	b, err := WriteCheckpoint(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
-	must(err)
-	w.leader.arc = &document.Archive{Checkpoint: b}
-	w.flush(false)
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != b.Key {
-		t.Errorf("%+v, %v", report, err)
 	}
 }

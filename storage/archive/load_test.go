@@ -141,29 +141,3 @@ func TestWriteCheckpointRefuses(t *testing.T) {
 		t.Error("something was written")
 	}
 }
-
-// TestReplayThatLeadsToAnotherState checks that such a replay is an error, but not damage that
-// a repair removes: the release that wrote the log may read it correctly.
-func TestReplayThatLeadsToAnotherState(t *testing.T) {
-	t.Parallel()
-	w := fixedWorld(t.Context(), true)
-	r := w.leader.r
-	first := len(r.entries)
-	r.asked = fsm.LSN{}
-	r.apply(r.checkState())
-	r.sums[r.lsn()] = [32]byte{1} // what another release would have said
-	r.apply(r.checkState())
-	must(w.leader.tail.Append(r.entries[first:]...))
-	w.flush(true)
-	if _, err := Machine(w.ctx, w.bucket, w.root); !errors.Is(err, fsm.ErrDiverged) || errors.Is(err, ErrDamaged) {
-		t.Errorf("load: %v", err)
-	}
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || len(report.Problems) != 1 || !errors.Is(report.Problems[0].Err, fsm.ErrDiverged) {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
-	repaired, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
-	if !errors.Is(err, fsm.ErrDiverged) || repaired.Written {
-		t.Errorf("repair: %+v, %v", repaired, err)
-	}
-}

@@ -24,7 +24,8 @@ import (
 //
 //	world [young|empty], fixed [small] [within]   a new world; fixed is fixedWorld, whose window has passed its
 //	                                     checkpoint unless it is within; empty begins with a checkpoint of no state
-//	checkpoint, record N, work N, cut, fold, term, flush [bare], age, newer, enqueue ID PAYLOAD   what the leader does
+//	checkpoint, record N, work N, cut, fold, term, flush [bare], age, newer, doctored, diverge,
+//	enqueue ID PAYLOAD                   what the leader does
 //	put KEY [text=TEXT], remove KEY, clear, damage KEY HOW, cutoff KEY BYTES, change KEY old=(TEXT) [new=(TEXT)], strangers
 //	keep KEY [as=KEY], return KEY        remembers an object, and may store it under another key, and puts it back
 //
@@ -122,6 +123,21 @@ func (s *scene) act(c script.Command) (out string, ok bool) {
 		last := s.root.Archive.Tail.Last
 		must(s.leader.tail.Append(Entry{LSN: fsm.LSN{Term: last.Term, Index: last.Index + 1}, At: s.root.Now(), Data: []byte{8, fsm.MaxLevel + 1}}))
 		s.leader.r.work(1)
+	case "doctored": // a checkpoint of another state
+		other := s.leader.r.clone()
+		lsn := other.lsn()
+		other.m.Apply(lsn.Index, lsn.Term, &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: other.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}})
+		b, err := WriteCheckpoint(s.ctx, s.bucket, lineage, lsn, other.m.View())
+		must(err)
+		s.leader.arc = &document.Archive{Checkpoint: b}
+	case "diverge": // another checksum than that of the state, as another release would have it
+		r := s.leader.r
+		first := len(r.entries)
+		r.asked = fsm.LSN{}
+		r.apply(r.checkState())
+		r.sums[r.lsn()] = [32]byte{1}
+		r.apply(r.checkState())
+		must(s.leader.tail.Append(r.entries[first:]...))
 	default:
 		return "", false
 	}
@@ -144,6 +160,8 @@ func (s *scene) key(name string) string {
 	return name
 }
 
+var checksum = regexp.MustCompile(`[0-9a-f]{16} here`) // it depends on the feature level
+
 var objectKey = regexp.MustCompile(`(log|base)/` + lineage + `/[^ ":\n]+`)
 
 // masked replaces the keys in a text, which have random parts, by the names of transcripts.
@@ -157,7 +175,7 @@ func (s *scene) masked(text string) string {
 		return fmt.Sprintf("%s:%s", kind, n.last)
 	})
 	text = strings.ReplaceAll(text, fmt.Sprintf("version %d is unknown (newest known: %d)", fsm.MaxLevel+1, fsm.MaxLevel), "version NEXT is unknown")
-	return strings.ReplaceAll(text, lineage, "LINEAGE")
+	return strings.ReplaceAll(checksum.ReplaceAllString(text, "SUM here"), lineage, "LINEAGE")
 }
 
 // meddle changes objects behind the leaders' backs.

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -54,8 +55,9 @@ func (p Tokens) Mutation(c Command) *fsmpb.Mutation {
 	return nil
 }
 
-// withKey gives the mutation its request key.
+// withKey gives the mutation its request key and its actor.
 func (c Command) withKey(m *fsmpb.Mutation) *fsmpb.Mutation {
+	m.Actor = c.Text("actor")
 	if key := c.Text("key"); key != "" {
 		m.Request = &fsmpb.Request{Key: key, Fingerprint: []byte(c.Text("print"))}
 	}
@@ -102,6 +104,12 @@ func (p Tokens) report(c Command) *fsmpb.Mutation {
 		m := Fail(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Text("error"), c.Has("permanent"))
 		m.GetFail().RetryDelayMs = c.Optional("delay")
 		return m
+	case "grouped":
+		parts := []*fsmpb.Mutation{p.Mutation(c.Rest())}
+		if and := c.Text("and"); and != "" {
+			parts = append(parts, p.Mutation(Line(c.t, and)))
+		}
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: parts}}}
 	case "force":
 		return ForceComplete(c.ID(0), c.Text("result"))
 	case "release":
@@ -151,6 +159,9 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0), TimeoutMs: c.Number("timeout", 0),
 		Backoff: backoffArg(c), Group: c.Text("group"), Tags: c.List("tags"), After: c.List("after"), Batch: batch,
 		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun),
+	}
+	if size := c.Number("size", 0); size > 0 {
+		n.Payload = bytes.Repeat([]byte("1"), int(size))
 	}
 	if c.OptionalText("batch") != nil {
 		n.Batch = c.Text("batch")

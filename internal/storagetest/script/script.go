@@ -28,13 +28,27 @@ func Input(t testing.TB, d *datadriven.TestData) []Command {
 	t.Helper()
 	var list []Command
 	for line := range strings.Lines(d.Input) {
-		name, args, err := datadriven.ParseLine(line)
-		if err != nil {
-			t.Fatalf("%s: %v", d.Pos, err)
-		}
-		list = append(list, parsed(t, name, args))
+		list = append(list, Line(t, line))
 	}
 	return list
+}
+
+// Line returns the command of a line.
+func Line(t testing.TB, line string) Command {
+	t.Helper()
+	name, args, err := datadriven.ParseLine(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed(t, name, args)
+}
+
+// Rest returns the command that stands behind the name of c, with the same values.
+func (c Command) Rest() Command {
+	if len(c.IDs) > 0 {
+		c.Name, c.IDs = c.IDs[0], c.IDs[1:]
+	}
+	return c
 }
 
 func parsed(t testing.TB, name string, args []datadriven.CmdArg) Command {
