@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 )
@@ -137,3 +139,5 @@ type senderFunc func(*frame.Answer)
 
 // Send implements stream.Sender.
 func (f senderFunc) Send(a *frame.Answer) { f(a) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
