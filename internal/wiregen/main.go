@@ -219,8 +219,11 @@ func operations(all list[path], of func(path string) bool) string {
 	var texts []string
 	for _, p := range all {
 		for _, o := range [][2]string{
-			{"GET", p.of.Get.Summary}, {"PUT", p.of.Put.Summary}, {"POST", p.of.Post.Summary},
-			{"PATCH", p.of.Patch.Summary}, {"DELETE", p.of.Delete.Summary},
+			{"GET", p.of.Get.Summary},
+			{"PUT", p.of.Put.Summary},
+			{"POST", p.of.Post.Summary},
+			{"PATCH", p.of.Patch.Summary},
+			{"DELETE", p.of.Delete.Summary},
 		} {
 			if of(p.name) && o[1] != "" {
 				texts = append(texts, o[0]+": "+o[1])
