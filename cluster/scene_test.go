@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -883,4 +884,26 @@ func (m *member) spoil(id string) {
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "t"}}}}},
 	}})
 	r.view = nil
+}
+
+// removeLog removes the raft log of a data directory.
+func removeLog(dir string) error { return os.RemoveAll(filepath.Join(dir, "raft")) }
+
+// emptyLog truncates the files of the raft log of a data directory.
+func emptyLog(dir string) error {
+	return filepath.WalkDir(filepath.Join(dir, "raft"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			return os.Truncate(path, 0)
+		}
+		return err
+	})
+}
+
+func (l *lab) witnessOf(m *member) *raftlog.Witnessed {
+	l.t.Helper()
+	w, err := raftlog.ReadWitness(m.cfg.DataDir)
+	if err != nil || w == nil {
+		l.t.Fatalf("the witness is %v: %v", w, err)
+	}
+	return w
 }
