@@ -5,6 +5,7 @@ package drivers_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
+	"osqueue/storage/probe"
 	"osqueue/storage/s3"
 	"osqueue/tests/cluster/store"
 )
@@ -31,6 +33,61 @@ func TestMain(m *testing.M) {
 		return s3.Open(ctx, u)
 	})
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// driver is a driver of a store behind HTTP.
+type driver struct {
+	kind    store.Kind
+	url     string // with a prefix and an endpoint
+	open    func(t *testing.T, raw string) storage.Bucket
+	answers []answer
+	options []storagetest.Option
+}
+
+const s3URL = "s3://bucket%s?region=us-east-1&endpoint=%s"
+
+var drivers = map[string]driver{
+	"gofakes3":  {store.GoFakeS3, s3URL, openS3Bucket, s3Answers, []storagetest.Option{storagetest.RepeatsVersions()}},
+	"VersityGW": {store.VersityGW, s3URL, openS3Bucket, s3Answers, []storagetest.Option{storagetest.RepeatsVersions()}},
+	"GCS":       {store.GCS, "gs://bucket%s?endpoint=%s", openGCSAt, gcsAnswers, nil},
+}
+
+// each runs a test with each driver.
+func each(t *testing.T, test func(t *testing.T, d driver)) {
+	for name, d := range drivers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+// fresh opens a new prefix of "bucket".
+func (d driver) fresh(t *testing.T, endpoint string) storage.Bucket {
+	t.Helper()
+	return d.open(t, fmt.Sprintf(d.url, fmt.Sprint("/p", prefixes.Add(1)), endpoint))
+}
+
+func TestConformance(t *testing.T) {
+	each(t, func(t *testing.T, d driver) {
+		endpoint := store.Server(t, d.kind)
+		second := func(t *testing.T, b storage.Bucket) storage.Bucket {
+			same := d.open(t, urlOf(t, b))
+			t.Cleanup(func() { same.Close() })
+			return same
+		}
+		storagetest.Run(t, func(t *testing.T) storage.Bucket { return d.fresh(t, endpoint) }, append(d.options, storagetest.Shared(second))...)
+	})
+}
+
+func TestHTTPFaults(t *testing.T) { each(t, runFaults) }
+
+func TestProbe(t *testing.T) {
+	each(t, func(t *testing.T, d driver) {
+		b := d.fresh(t, store.Server(t, d.kind))
+		defer b.Close()
+		check(t, probe.Run(t.Context(), b))
+	})
 }
 
 // prefixes numbers the prefixes that the tests open.
@@ -54,9 +111,7 @@ func roundTrip(t *testing.T, raw string) {
 	handles := [2]storage.Bucket{}
 	for i := range handles {
 		b, err := bucketurl.Open(t.Context(), raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer b.Close()
 		handles[i] = b
 	}
@@ -80,4 +135,11 @@ func TestOpen(t *testing.T) {
 		roundTrip(t, "gs://bucket?endpoint="+endpoint)
 		roundTrip(t, "gs://bucket/some/prefix/?endpoint="+endpoint+"/")
 	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -48,13 +48,6 @@ var commonAnswers = []answer{
 	{name: "429", Answer: said(429, ""), err: storage.ErrThrottled},
 }
 
-// driver is a driver of a store behind HTTP.
-type driver struct {
-	kind    store.Kind
-	open    func(t *testing.T, raw string) storage.Bucket
-	answers []answer
-}
-
 // runFaults checks that a driver reports exactly what it can know when the network and the store misbehave,
 // and sends a conditional write once.
 func runFaults(t *testing.T, d driver) {

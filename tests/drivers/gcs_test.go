@@ -7,66 +7,30 @@ import (
 	"strings"
 	"testing"
 
-	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/gcs"
-	"osqueue/storage/probe"
 	"osqueue/tests/cluster/store"
 )
-
-// openGCS opens a new prefix of "bucket".
-func openGCS(t *testing.T, endpoint string) storage.Bucket {
-	t.Helper()
-	return openGCSAt(t, fmt.Sprintf("gs://bucket/p%d?endpoint=%s", prefixes.Add(1), endpoint))
-}
 
 func openGCSAt(t *testing.T, raw string) storage.Bucket {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b, err := gcs.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	urls.Store(storage.Bucket(b), raw)
 	return b
 }
 
-func TestConformanceGCS(t *testing.T) {
-	t.Parallel()
-	endpoint := store.Server(t, store.GCS)
-	storagetest.Run(t,
-		func(t *testing.T) storage.Bucket { return openGCS(t, endpoint) },
-		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket {
-			second := openGCSAt(t, urlOf(t, b))
-			t.Cleanup(func() { second.Close() })
-			return second
-		}),
-	)
-}
-
-func TestHTTPFaultsGCS(t *testing.T) {
-	t.Parallel()
-	runFaults(t, driver{store.GCS, openGCSAt, []answer{
-		{name: "conditionNotMet", Answer: said(412, jsonError(412, "conditionNotMet")), outcome: storage.Conflict},
-		{name: "rateLimitExceeded", Answer: said(429, jsonError(429, "rateLimitExceeded")), err: storage.ErrThrottled},
-		{name: "backendError", Answer: said(503, jsonError(503, "backendError"))},
-		{name: "no bucket", Answer: said(404, jsonError(404, "notFound"))},
-	}})
+var gcsAnswers = []answer{
+	{name: "conditionNotMet", Answer: said(412, jsonError(412, "conditionNotMet")), outcome: storage.Conflict},
+	{name: "rateLimitExceeded", Answer: said(429, jsonError(429, "rateLimitExceeded")), err: storage.ErrThrottled},
+	{name: "backendError", Answer: said(503, jsonError(503, "backendError"))},
+	{name: "no bucket", Answer: said(404, jsonError(404, "notFound"))},
 }
 
 func jsonError(code int, reason string) string {
 	return fmt.Sprintf(`{"error":{"code":%d,"message":"x","errors":[{"reason":%q,"message":"x"}]}}`, code, reason)
-}
-
-func TestProbeGCS(t *testing.T) {
-	b := openGCS(t, store.Server(t, store.GCS))
-	defer b.Close()
-	if err := probe.Run(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestMissingBucketGCS(t *testing.T) {

@@ -10,56 +10,20 @@ import (
 
 	"osqueue/internal/storagetest"
 	"osqueue/storage"
-	"osqueue/storage/probe"
 	"osqueue/storage/s3"
 	"osqueue/tests/cluster/store"
 )
-
-// openS3 opens a new prefix of "bucket".
-func openS3(t *testing.T, endpoint string) storage.Bucket {
-	t.Helper()
-	return openS3At(t, fmt.Sprintf("s3://bucket/p%d?region=us-east-1&endpoint=%s", prefixes.Add(1), endpoint))
-}
 
 // openS3At opens a bucket whose listings take several requests.
 func openS3At(t *testing.T, raw string) *s3.Bucket {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b, err := s3.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b.SetPageSize(7)
 	urls.Store(storage.Bucket(b), raw)
 	return b
-}
-
-// sameS3 opens a second handle on the same prefix.
-func sameS3(t *testing.T, b storage.Bucket) storage.Bucket {
-	second := openS3At(t, urlOf(t, b))
-	t.Cleanup(func() { second.Close() })
-	return second
-}
-
-func TestConformanceS3(t *testing.T) {
-	t.Parallel()
-	endpoint := store.Server(t, store.GoFakeS3)
-	storagetest.Run(t,
-		func(t *testing.T) storage.Bucket { return openS3(t, endpoint) },
-		storagetest.RepeatsVersions(), storagetest.Shared(sameS3),
-	)
-}
-
-func TestConformanceVersityGW(t *testing.T) {
-	t.Parallel()
-	endpoint := store.Server(t, store.VersityGW)
-	storagetest.Run(t,
-		func(t *testing.T) storage.Bucket { return openS3(t, endpoint) },
-		storagetest.RepeatsVersions(), storagetest.Shared(sameS3),
-	)
 }
 
 func TestProcessesVersityGW(t *testing.T) {
@@ -88,29 +52,6 @@ var s3Answers = []answer{
 
 func openS3Bucket(t *testing.T, raw string) storage.Bucket { return openS3At(t, raw) }
 
-func TestHTTPFaultsS3(t *testing.T) {
-	t.Parallel()
-	runFaults(t, driver{store.GoFakeS3, openS3Bucket, s3Answers})
-}
-
-func TestHTTPFaultsVersityGW(t *testing.T) {
-	t.Parallel()
-	runFaults(t, driver{store.VersityGW, openS3Bucket, s3Answers})
-}
-
-func TestProbeS3(t *testing.T) {
-	t.Run("gofakes3", func(t *testing.T) { probeAt(t, store.Server(t, store.GoFakeS3)) })
-	t.Run("VersityGW", func(t *testing.T) { probeAt(t, store.Server(t, store.VersityGW)) })
-}
-
-func probeAt(t *testing.T, endpoint string) {
-	b := openS3(t, endpoint)
-	defer b.Close()
-	if err := probe.Run(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestMissingBucketS3(t *testing.T) {
 	for name, endpoint := range map[string]string{"gofakes3": store.Server(t, store.GoFakeS3), "VersityGW": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -137,13 +78,9 @@ func TestMissingBucketS3(t *testing.T) {
 func putRaw(t *testing.T, address string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("put %s: %s", address, answer.Status)

@@ -317,20 +317,14 @@ func TestMetricsOfANodeConform(t *testing.T) {
 	if _, err := c.Client.Enqueue(ctx, client.NewJob{Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Client.RegisterWorker(ctx, client.WorkerInfo{Name: "w1", Types: []string{"t"}}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Client.RegisterWorker(ctx, client.WorkerInfo{Name: "w1", Types: []string{"t"}}))
 	if jobs, err := c.Client.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{"t"}, Max: 1}); err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
 	text, err := scrape(ctx, c.Nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range problems {
 		if !strings.HasPrefix(p.Metric, "go_") { // of the Go runtime
 			t.Errorf("%s: %s", p.Metric, p.Text)

@@ -23,14 +23,10 @@ func TestReceiverOfTheDocs(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python, "../../docs/monitoring/receiver.py", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "HOOK_SECRET="+secret.Text())
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var printed strings.Builder
 	cmd.Stdout = &printed
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	address, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if err != nil || !ok {
@@ -50,25 +46,19 @@ func TestReceiverOfTheDocs(t *testing.T) {
 		{"evt_3", secret, now.Add(-time.Hour), http.StatusUnauthorized},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r.Header.Set("Webhook-Id", c.id)
 		r.Header.Set("Webhook-Timestamp", strconv.FormatInt(c.at.Unix(), 10))
 		r.Header.Set("Webhook-Signature", c.key.Sign(c.id, c.at, []byte(body)))
 		r.Close = true
 		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", c.id, res.StatusCode, c.want)
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if got := printed.String(); got != "queue.stuck firing mail\n" {
 		t.Errorf("it printed %q", got)

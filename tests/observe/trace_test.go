@@ -99,13 +99,9 @@ func TestOneJobIsOneTreeOverAFailover(t *testing.T) {
 	tracer := tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(own)))
 	ctx := c.Context(time.Minute)
 	added, err := tracer.Enqueue(ctx, c.Client, client.NewJob{Type: "mail"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w, err := worker.New(tracer.Queue(c.Client), worker.Config{Concurrency: 1, PollWait: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w.Use(tracer.Middleware)
 	w.Handle("mail", func(_ context.Context, job worker.Job) (json.RawMessage, error) {
 		if job.Attempt > 1 {

@@ -25,13 +25,9 @@ func TestACommandIsInTheTrace(t *testing.T) {
 	w := c.StartWorker("w1", "--exec", "show=printenv TRACEPARENT")
 	ctx := c.Context(time.Minute)
 	added, err := c.Client.Enqueue(ctx, client.NewJob{Type: "show", Headers: map[string]string{"traceparent": "00-" + trace + "-" + producer + "-01"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	job, err := c.Client.WaitJob(ctx, added.JobID, 40*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var parent string
 	if err := json.Unmarshal(job.Result, &parent); err != nil {
 		t.Fatalf("%s: %v", job.Result, err)

@@ -44,8 +44,6 @@ func examples(t *testing.T, program string) []string {
 	list := exec.CommandContext(t.Context(), program, "-test.list", "^Example")
 	list.Env = append(os.Environ(), "OSQUEUE_EXAMPLE_SERVERS=none")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return strings.Fields(string(out))
 }

@@ -19,13 +19,9 @@ import (
 func start(t *testing.T, nodes int) (*live.Cluster, *client.Client) {
 	t.Helper()
 	cluster, err := live.Start(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := cluster.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		if err := cluster.Stop(); err != nil {
@@ -33,6 +29,13 @@ func start(t *testing.T, nodes int) (*live.Cluster, *client.Client) {
 		}
 	})
 	return cluster, c
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func bounded(t *testing.T) context.Context {
@@ -62,9 +65,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			errs <- err
 		}()
 		if i == jobs/2 {
-			if err := cluster.KillLeader(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cluster.KillLeader())
 		}
 	}
 	for range jobs {
@@ -105,9 +106,7 @@ func TestWaitingAndFollowingOverAFailover(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == jobs/2 {
-			if err := cluster.KillLeader(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cluster.KillLeader())
 		}
 	}
 	claimed, err := c.Claim(ctx, client.ClaimOptions{Worker: "w", Wait: time.Second})
@@ -155,9 +154,7 @@ func TestMoreThanOneCallHolds(t *testing.T) {
 			part[i] = client.NewJob{ID: fmt.Sprintf("j%d", from+i), Type: "t", Tags: []string{"x"}}
 		}
 		out, err := c.EnqueueBatch(ctx, part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ids = append(ids, out.JobIDs...)
 	}
 	if n, err := c.CancelWhere(ctx, client.Filter{Tag: "x", Limit: 1200}); err != nil || n != 1200 {
@@ -180,9 +177,7 @@ func TestMoreThanOneCallHolds(t *testing.T) {
 	}
 	seen := 0
 	for _, err := range c.Jobs(ctx, client.ListOptions{Tag: "x"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		seen++
 	}
 	if n, err := c.DeleteWhere(ctx, client.Filter{All: true}); err != nil || n != jobs || seen != jobs {
@@ -253,9 +248,7 @@ func TestObjectAcksOverAFailover(t *testing.T) {
 			results <- got
 		}()
 		if i == jobs/2 {
-			if err := cluster.KillLeader(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cluster.KillLeader())
 		}
 	}
 	for range jobs {
@@ -279,9 +272,7 @@ func TestJSONOfOthers(t *testing.T) {
 	post := func(path, body string) {
 		t.Helper()
 		resp, err := http.Post("http://"+cluster.Servers()[0]+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer resp.Body.Close()
 		if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode >= 300 {
 			t.Fatalf("%s: %s %s, %v", path, resp.Status, text, err)

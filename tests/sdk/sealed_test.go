@@ -19,13 +19,9 @@ import (
 func sealedClient(t *testing.T, servers []string, ring string, only bool) *client.Client {
 	t.Helper()
 	keys, err := seal.OpenRing(ring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := client.New(client.Config{Servers: servers, Cipher: keys, SealedOnly: only})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -43,9 +39,7 @@ func newRing(t *testing.T) string {
 func runWorker(t *testing.T, c *client.Client, handlers map[string]worker.HandlerFunc) {
 	t.Helper()
 	w, err := worker.New(c, worker.Config{Concurrency: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, fn := range handlers {
 		w.Handle(name, fn)
 	}
@@ -71,13 +65,9 @@ func echo(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 func raw(ctx context.Context, t *testing.T, c *client.Client, id string) string {
 	t.Helper()
 	job, err := c.Job(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -100,13 +90,9 @@ func TestSealedJobs(t *testing.T) {
 
 	var ids []string
 	one, err := c.Enqueue(ctx, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	many, err := c.EnqueueBatch(ctx, []client.NewJob{job, {Type: "echo", Payload: payload, After: []string{one.JobID}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	callback := client.NewJob{ID: "callback", Type: "echo", Payload: payload}
 	if _, err := c.CreateBatch(ctx, client.NewBatch{Jobs: []client.NewJob{{ID: "first", Type: "echo", Payload: payload}}, Callback: &callback}); err != nil {
 		t.Fatal(err)
@@ -115,9 +101,7 @@ func TestSealedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	fired, err := c.TriggerCron(ctx, "nightly")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ids = append(append(ids, one.JobID, "first", "callback", fired.JobID), many.JobIDs...)
 	for _, id := range ids {
 		if id == "callback" {
@@ -138,9 +122,7 @@ func TestSealedJobs(t *testing.T) {
 	}
 
 	bad, err := c.Enqueue(ctx, client.NewJob{Type: "fail", Payload: payload})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, err = c.WaitJob(ctx, bad.JobID, 0)
 	var dead *client.JobError
 	if !errors.As(err, &dead) || !strings.HasPrefix(dead.Job.LastError, "failed with "+secret+"é") || !strings.HasSuffix(dead.Job.LastError, "é…") {
@@ -160,9 +142,7 @@ func TestSealedJobs(t *testing.T) {
 	}
 	// Events cut long texts, so that their ciphertexts stay.
 	short, err := c.Enqueue(ctx, client.NewJob{Type: "short", Payload: payload})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for ev, err := range c.Events(ctx, client.EventOptions{Kinds: []string{v1.EventDead}, JobID: short.JobID, After: "0-0.0"}) {
 		if err != nil || ev.Error != "failed with "+secret {
 			t.Errorf("%+v, %v", ev, err)
@@ -190,9 +170,7 @@ func TestSealedCallsAreRepeated(t *testing.T) {
 	ring := newRing(t)
 	job := client.NewJob{Type: "echo", Payload: json.RawMessage(`"` + secret + `"`)}
 	first, err := sealedClient(t, plain.Servers(), ring, false).Enqueue(ctx, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c := sealedClient(t, plain.Servers(), ring, false)
 	if again, err := c.Enqueue(ctx, job); err != nil || again.JobID != first.JobID || again.LSN != first.LSN {
 		t.Errorf("%+v, then %+v, %v", first, again, err)
@@ -212,22 +190,14 @@ func TestSealedJobsThatCannotBeRead(t *testing.T) {
 	c := sealedClient(t, plain.Servers(), ring, true)
 	runWorker(t, c, map[string]worker.HandlerFunc{"echo": echo, "other": echo})
 	good, err := c.Enqueue(ctx, client.NewJob{Type: "hold", Payload: json.RawMessage(`"` + secret + `"`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stored, err := plain.Job(ctx, good.JobID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	foreign, err := sealedClient(t, plain.Servers(), newRing(t), false).Enqueue(ctx, client.NewJob{Type: "echo", Payload: json.RawMessage(`1`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	enqueue := func(jobType string, payload string) string {
 		got, err := plain.Enqueue(ctx, client.NewJob{Type: jobType, Payload: json.RawMessage(payload)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return got.JobID
 	}
 	text := string(stored.Payload)
@@ -268,9 +238,7 @@ func TestSealedJobsNeedKeys(t *testing.T) {
 		return nil, nil
 	}})
 	job, err := sealedClient(t, plain.Servers(), newRing(t), false).Enqueue(ctx, client.NewJob{Type: "echo", Payload: json.RawMessage(`1`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var seen v1.Job
 	waitFor(ctx, t, func() bool {
 		seen, err = plain.Job(ctx, job.JobID)

@@ -56,9 +56,7 @@ func watching(t *testing.T, nodes int) (*live.Cluster, *client.Client, *counted)
 	transport := &http.Transport{}
 	count := &counted{next: transport}
 	c, err := client.New(client.Config{Servers: cluster.Servers(), Transport: count})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		transport.CloseIdleConnections()
@@ -69,9 +67,7 @@ func watching(t *testing.T, nodes int) (*live.Cluster, *client.Client, *counted)
 func newWatch(ctx context.Context, t *testing.T, c *client.Client, jobType string) *client.Watch {
 	t.Helper()
 	w, err := c.Watch(ctx, jobType)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -93,9 +89,7 @@ func work(ctx context.Context, c *client.Client, jobType string) {
 func next(ctx context.Context, t *testing.T, w *client.Watch) v1.Job {
 	t.Helper()
 	job, err := w.Next(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return job
 }
 
@@ -147,9 +141,7 @@ func TestWatchManyJobs(t *testing.T) {
 		}
 		seen[job.ID] = true
 		if len(seen) == jobs/3 {
-			if err := cluster.KillLeader(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cluster.KillLeader())
 		}
 	}
 	enqueues.Wait()
@@ -213,9 +205,7 @@ func TestWatchJobsThatAreThereAlready(t *testing.T) {
 	// The same call of another process: nothing says that its job is an old one.
 	keyed := client.WithIdempotencyKey(ctx, "k")
 	first, err := c.EnqueueBatch(keyed, []client.NewJob{{Type: "t"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	completeOne(ctx, t, c, "t", `2`)
 	if again, err := w.Enqueue(keyed, []client.NewJob{{Type: "t"}}); err != nil || again.JobIDs[0] != first.JobIDs[0] {
 		t.Fatalf("%+v, %v", again, err)
@@ -237,9 +227,7 @@ func TestWatchUniqueKey(t *testing.T) {
 	ctx := bounded(t)
 	unique := client.NewJob{Type: "t", Unique: client.Unique{Key: "k"}}
 	holder, err := c.Enqueue(ctx, unique)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w := newWatch(ctx, t, c, "")
 	got, err := w.Enqueue(ctx, []client.NewJob{unique})
 	if err != nil || got.JobIDs[0] != holder.JobID {
@@ -336,9 +324,7 @@ func TestWatchEnds(t *testing.T) {
 	cluster, c, _ := watching(t, 1)
 	ctx := bounded(t)
 	w, err := c.Watch(ctx, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	if _, err := w.Next(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -352,14 +338,10 @@ func TestWatchEnds(t *testing.T) {
 
 	broken := &breaking{next: &http.Transport{DisableKeepAlives: true}}
 	hasty, err := client.New(client.Config{Servers: cluster.Servers(), RetryFor: 100 * time.Millisecond, Transport: broken})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer hasty.Close()
 	w, err = hasty.Watch(ctx, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer w.Close()
 	broken.broken.Store(true)
 	w.Add("j")
@@ -392,9 +374,7 @@ func TestWithIDs(t *testing.T) {
 	jobs := []client.NewJob{{Type: "t"}, {ID: "mine"}, {Type: "t"}}
 	named := client.WithIDs(ctx, jobs)
 	got, err := c.EnqueueBatch(ctx, jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, id := range got.JobIDs {
 		if named[i].ID != id || (jobs[i].ID != "" && jobs[i].ID != id) {
 			t.Errorf("job %d is %s, and not %s", i, id, named[i].ID)
@@ -454,9 +434,7 @@ func TestWatchRefusedEnqueueTakesNoJobFromOthers(t *testing.T) {
 func completeOne(ctx context.Context, t *testing.T, c *client.Client, jobType, result string) {
 	t.Helper()
 	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{jobType}, Wait: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, job := range jobs {
 		if err := c.Complete(ctx, job.Lease(), json.RawMessage(result)); err != nil {
 			t.Error(err)

@@ -28,9 +28,7 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 		w, err := worker.New(c, worker.Config{
 			Name: fmt.Sprintf("w%d", i), Concurrency: 8, Prefetch: 16, Lease: 10 * time.Second, PollWait: time.Second, Finished: l.finished,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Handle("t", func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 			job.Progress(50, "half")
 			job.Log("did " + job.ID)
@@ -55,18 +53,12 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == jobs/2 {
-			if err := cluster.KillLeader(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cluster.KillLeader())
 		}
 	}
-	if err := l.wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.wait(ctx))
 	for job, err := range c.Jobs(ctx, client.ListOptions{Statuses: []string{v1.StatusAll}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if job.Status != v1.StatusCompleted || job.Attempts != 1 {
 			t.Errorf("%s is %s after %d attempts: %s", job.ID, job.Status, job.Attempts, job.LastError)
 		}

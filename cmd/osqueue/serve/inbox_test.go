@@ -81,9 +81,7 @@ func TestNodeTakesFiles(t *testing.T) {
 	bucket := mem.New()
 	put := func(id, body string) {
 		t.Helper()
-		if err := inbox.Put(t.Context(), bucket, id, []byte(body)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, inbox.Put(t.Context(), bucket, id, []byte(body)))
 	}
 	for id, body := range map[string]string{
 		"mine":   `{"type":"mail","payload":{"a": 1},"priority":3,"tags":["x"],"delayMs":3600000}`,
@@ -98,9 +96,7 @@ func TestNodeTakesFiles(t *testing.T) {
 	n := openNode(t, bucket, together(other, empty(box, 2000, nil)))
 	awaitEmpty(t, bucket, box)
 	o, err := bucket.Get(t.Context(), cluster.DocumentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if d, err := document.Decode(o.Data); err != nil || d.Header.Counts.Sum() < 2 || n.Job("only") == nil {
 		t.Errorf("the files of two jobs are gone; the document has %+v, %v", d, err)
 	}
@@ -148,9 +144,7 @@ func openNode(t *testing.T, bucket storage.Bucket, duty func(context.Context, *c
 	c.Name, c.Memory, c.Bucket, c.RaftAddr, c.WhileLeading = "n1", true, bucket, "127.0.0.1:0", duty
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	n, err := cluster.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)

@@ -23,9 +23,7 @@ func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet
 	o := newOptions()
 	f = pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.bind(f)
-	if err := f.Parse(strings.Fields(args)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Parse(strings.Fields(args)))
 	getenv := func(name string) string { return env[name] }
 	if err := errors.Join(fromEnv(f, getenv), o.fromFile()); err != nil {
 		return f, nil, err
@@ -119,9 +117,7 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, notices, err := flagsOf(t, test.args, test.env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for flag, want := range test.want {
 				if got := f.Lookup(flag).Value.String(); got != want {
 					t.Errorf("--%s is %q, want %q", flag, got, want)
@@ -187,9 +183,7 @@ func freeAddresses(t *testing.T) (all [2]string) {
 	t.Helper()
 	for i := range all {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer ln.Close() // after both are open
 		all[i] = ln.Addr().String()
 	}
@@ -229,9 +223,7 @@ func serveAsTheOriginal(t *testing.T, host string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	ask := func(method, path, body string) (status int, answer string) {
 		r, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := client.Do(r)
 		if err != nil {
@@ -239,9 +231,7 @@ func serveAsTheOriginal(t *testing.T, host string) {
 		}
 		defer resp.Body.Close()
 		got, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return resp.StatusCode, string(got)
 	}
 	end := time.Now().Add(20 * time.Second)

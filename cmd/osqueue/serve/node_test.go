@@ -35,9 +35,7 @@ func nodeCertificate(t *testing.T, lifetime time.Duration) tlsOptions {
 	t.Helper()
 	dir := t.TempDir()
 	a, err := certs.CreateAuthority(dir, certs.CALifetime, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := a.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: lifetime}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +74,7 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 	t.Parallel()
 	o := nodeCertificate(t, time.Hour)
 	for mode, warnings := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 2} {
-		if err := errors.Join(os.Chmod(o.files.Key, mode), os.Chmod(o.caKey, mode)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Chmod(o.files.Key, mode), os.Chmod(o.caKey, mode)))
 		out := make(lines, 10)
 		cfg := cluster.DefaultConfig()
 		cfg.Name, cfg.Logger = "n1", hclog.New(&hclog.LoggerOptions{Output: out})
@@ -108,9 +104,7 @@ func TestClusterDocumentHasTheRoutes(t *testing.T) {
 			Summary string
 		}
 	}
-	if err := yaml.Unmarshal(api.ClusterOpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	check(t, yaml.Unmarshal(api.ClusterOpenAPI, &document))
 	s := &server{node: new(cluster.Node), enroll: enroll.New(enroll.Config{})}
 	var served []string
 	for _, r := range s.clusterRoutes() {
@@ -228,5 +222,12 @@ func TestCollectorGivesBackOnceAfterALoad(t *testing.T) {
 	looks(2, 100<<20)
 	if got := looks(100, 1000); got != 0 {
 		t.Errorf("after a load that is small beside the heap: %d times", got)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -35,9 +35,7 @@ func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 		t.Skip("only root can connect as another user")
 	}
 	dir, err := os.MkdirTemp("", "sock") //nolint:usetesting // the path of a socket has about 100 bytes at most
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer os.RemoveAll(dir)
 	stop := serveAdmin(hclog.NewNullLogger(), web.Network{}, dir, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer stop()
@@ -46,9 +44,7 @@ func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 		t.Fatalf("the socket: %v %v", info, err)
 	}
 	for _, name := range []string{dir, path} {
-		if err := os.Chmod(name, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(name, 0o777))
 	}
 	for uid, want := range map[int]int{0: http.StatusOK, stranger: http.StatusForbidden} {
 		conn := connectAs(t, path, uid)
@@ -56,9 +52,7 @@ func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_ = resp.Body.Close()
 		_ = conn.Close()
 		if resp.StatusCode != want {
@@ -73,9 +67,7 @@ func connectAs(t *testing.T, path string, uid int) net.Conn {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	keep := ^uintptr(0)
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(uid), keep); errno != 0 {
 		t.Fatal(errno)
@@ -84,14 +76,10 @@ func connectAs(t *testing.T, path string, uid int) net.Conn {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, 0, keep); errno != 0 {
 		t.Fatal(errno)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	conn, err := net.FileConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return conn
 }

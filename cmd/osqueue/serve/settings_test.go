@@ -40,9 +40,7 @@ func TestPageOfTheSettings(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(page, []byte(b.String()), 0o644))
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != b.String() {
 		t.Errorf("docs/settings.md is not the table (%v); run: go test ./cmd/osqueue/serve -run TestPageOfTheSettings -update", err)
@@ -79,9 +77,7 @@ max-jobs: auto
 raft-trailing-logs: 100 # hidden in the help
 `)
 	f, _, err := flagsOf(t, "--config "+file+" --lease 2m", map[string]string{"OSQUEUE_MAX_ATTEMPTS": "6", "S3_BUCKET": "legacy"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, want := range map[string]string{
 		"bucket": "s3://jobs/prod", "peers": "n1=10.0.0.1:8080,n2=10.0.0.2:8080", "program-types": `[a,"b,c"]`, "log-json": "true",
 		"max-attempts": "6", "lease": "2m", "max-jobs": "auto", "raft-trailing-logs": "100",
@@ -120,9 +116,7 @@ raft-trailing-logs: 100 # hidden in the help
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func TestQuotasFollowTheMemory(t *testing.T) {
@@ -140,9 +134,7 @@ func TestQuotasFollowTheMemory(t *testing.T) {
 		o := newOptions()
 		f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		o.bind(f)
-		if err := f.Parse(c.args); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Parse(c.args))
 		if jobs, bytes := o.quotas.of(c.memory); jobs != c.jobs || bytes != c.bytes {
 			t.Errorf("%v of %d: %d jobs and %d bytes, want %d and %d", c.args, c.memory, jobs, bytes, c.jobs, c.bytes)
 		}
@@ -241,15 +233,11 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 
 func TestProfilesHaveTheirOwnListener(t *testing.T) {
 	l, err := listenPprof("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &server{log: hclog.NewNullLogger(), pprof: l}
 	stop := s.servePprof()
 	resp, err := http.Get("http://" + l.Addr().String() + "/debug/pprof/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), os.Args[0]) {

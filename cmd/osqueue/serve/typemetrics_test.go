@@ -50,9 +50,7 @@ func TestTypeMetricsConform(t *testing.T) {
 	s := newMachineSource()
 	s.enqueue("", "mail", "other", "~", "wei\xffrd", strings.Repeat("x", 500), "<b>&\"")
 	problems, err := testutil.CollectAndLint(typeCollector(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}

@@ -70,9 +70,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 	for format, fits := range map[string]bool{formatTable: true, formatWide: false} {
 		g, out := screenOf(40, map[string]string{"NO_COLOR": "1"})
 		g.format = format
-		if err := g.TableOf(Columns("NAME", "+SIZE", "NOTE"), row); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.TableOf(Columns("NAME", "+SIZE", "NOTE"), row))
 		for line := range strings.Lines(out.String()) {
 			if width := ansi.StringWidth(strings.TrimSuffix(line, "\n")); fits && width > 40 || !fits && strings.HasPrefix(line, "a") && width < 100 {
 				t.Errorf("%s: %d columns: %s", format, width, line)
@@ -88,9 +86,7 @@ func TestDetailsAreWrapped(t *testing.T) {
 		return [][]string{{"id", "j"}, {"last error", "disk full " + strings.Repeat("x", 40) + " end"}}
 	}
 	g, out := screenOf(40, map[string]string{"NO_COLOR": "1"})
-	if err := g.Table(rows()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.Table(rows()))
 	want := "id          j\nlast error  disk full\n            " + strings.Repeat("x", 28) + "\n            " + strings.Repeat("x", 12) + " end\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
@@ -108,9 +104,7 @@ func TestLongCellsAreCut(t *testing.T) {
 		return [][]string{{strings.Repeat("i", 36), strings.Repeat("type", 20), "12345", "67890"}, {"j", "t", "1", "2"}}
 	}
 	g, out := screenOf(80, map[string]string{"NO_COLOR": "1"})
-	if err := g.TableOf(Columns("ID", "TYPE", "RUNNING", "DEAD"), rows()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.TableOf(Columns("ID", "TYPE", "RUNNING", "DEAD"), rows()))
 	lines := strings.Split(out.String(), "\n")
 	if want := strings.Repeat("i", 36) + "  typetypetypetypetypetypet…  12345    67890"; lines[1] != want || !strings.HasSuffix(lines[2], "1        2") {
 		t.Errorf("%s", out)
@@ -151,9 +145,7 @@ func TestLongIDsAreShortened(t *testing.T) {
 		g, out := screenOf(c.width, map[string]string{"NO_COLOR": "1"})
 		g.format = c.format
 		row := []string{c.id, c.kind, "running", "1 of 3", "2h"}
-		if err := g.TableOf(Columns("ID", "TYPE", "STATUS", "ATTEMPTS", "AGE"), [][]string{row}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.TableOf(Columns("ID", "TYPE", "STATUS", "ATTEMPTS", "AGE"), [][]string{row}))
 		line := strings.Split(out.String(), "\n")[1]
 		if got := strings.Fields(line); got[0] != c.shown || got[1] != c.aType || c.width == 80 && !strings.HasSuffix(line, "2h") {
 			t.Errorf("%d %s:\n%s", c.width, c.format, out)
@@ -199,9 +191,7 @@ func TestColours(t *testing.T) {
 		{80, map[string]string{"TERM": "dumb"}, false},
 	} {
 		g, out := screenOf(c.width, c.env)
-		if err := g.TableOf(Columns("TYPE", "DEAD", "STATUS"), [][]string{{"mail", "3", "dead"}, {"wc", "0", "available"}}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.TableOf(Columns("TYPE", "DEAD", "STATUS"), [][]string{{"mail", "3", "dead"}, {"wc", "0", "available"}}))
 		if got := strings.Contains(out.String(), styleBad.Render("dead")); got != c.want || ansi.Strip(out.String()) != "TYPE  DEAD  STATUS\nmail  3     dead\nwc    0     available\n" {
 			t.Errorf("%d %v: %q", c.width, c.env, out)
 		}
@@ -315,9 +305,7 @@ func TestPauseCell(t *testing.T) {
 func TestTimesAreNotCut(t *testing.T) {
 	g, out := screenOf(60, nil)
 	row := []string{"2026-11-26T15:09:36Z", "a-principal-with-a-long-name", "POST /v1/jobs/claim", "ok"}
-	if err := g.TableOf(Columns("TIME", "PRINCIPAL", "ACTION", "OUTCOME"), [][]string{row}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.TableOf(Columns("TIME", "PRINCIPAL", "ACTION", "OUTCOME"), [][]string{row}))
 	if !strings.Contains(out.String(), row[0]) || strings.Contains(out.String(), row[1]) {
 		t.Errorf("%q", out)
 	}
@@ -368,9 +356,7 @@ func TestDocumentsWithControlCharacters(t *testing.T) {
 	text := "a\x1b\x7f\u0085\u009b2J\n\u202eb\u2028\u2029\u2066 : # 漢字"
 	var out strings.Builder
 	g := &Globals{Out: &out, format: formatJSON}
-	if err := g.WriteJSON(map[string]string{"x": text, text: "y"}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.WriteJSON(map[string]string{"x": text, text: "y"}))
 	if plain(out.String()) != out.String() {
 		t.Errorf("the output controls a terminal: %q", out.String())
 	}

@@ -57,9 +57,7 @@ func TestBarMakesRoomForOutput(t *testing.T) {
 	p := &Progress{out: &out, style: progressBar, draw: newBar(false), began: time.Now()}
 	p.Update(func(t *Figures) { t.total = 2 })
 	p.show()
-	if err := p.Around(func() error { return Write(&out, "result\n") }); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Around(func() error { return Write(&out, "result\n") }))
 	p.Update(func(t *Figures) { t.Ended++ })
 	p.show()
 	p.Close()
@@ -93,9 +91,7 @@ func TestCountLines(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for text, want := range map[string]int{"": 0, "a": 1, "a\n": 1, "a\n\n \nb": 2, "\n": 0, long + "\n" + long: 2, long + "\n\n": 1} {
 		file := filepath.Join(t.TempDir(), "lines")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		if got := countLines(file); got != want {
 			t.Errorf("%.20q: %d lines, not %d", text, got, want)
 		}
@@ -135,9 +131,7 @@ func TestIgnoreHangup(t *testing.T) {
 	lines := make(lineWriter, 1)
 	stop := IgnoreHangup(hclog.New(&hclog.LoggerOptions{Output: lines}).Info)
 	defer stop()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	select {
 	case line := <-lines:
 		if !strings.Contains(line, "SIGHUP: no setting is read again") {
@@ -145,5 +139,12 @@ func TestIgnoreHangup(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("no line in the log")
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
