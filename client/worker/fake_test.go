@@ -48,6 +48,11 @@ type fakeQueue struct {
 	// loses the answer.
 	fault func(op string) (before, after error)
 
+	// If set, these stand around calls: an error of the last two refuses the call.
+	onClaim func(ctx context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error)
+	onBeat  func(ctx context.Context, worker string, leases []client.Lease) error
+	onEnd   func(ctx context.Context, op string) error
+
 	spoilt map[string]bool // jobs whose completion makes its call be refused
 
 	calls     map[string]int
@@ -120,6 +125,14 @@ func lostAnswer() error {
 }
 
 func (q *fakeQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	claim := func() ([]client.ClaimedJob, error) { return q.claim(ctx, o) }
+	if q.onClaim != nil {
+		return q.onClaim(ctx, claim)
+	}
+	return claim()
+}
+
+func (q *fakeQueue) claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
 	before, after := q.enter("claim")
 	if before != nil {
 		return nil, before
@@ -211,7 +224,12 @@ func (q *fakeQueue) held(l client.Lease, ended string) (j *fakeJob, tag string) 
 	return nil, v1.TagNotRunning
 }
 
-func (q *fakeQueue) Heartbeat(_ context.Context, _ string, leases []client.Lease) ([]client.Beat, error) {
+func (q *fakeQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	if q.onBeat != nil {
+		if err := q.onBeat(ctx, worker, leases); err != nil {
+			return nil, err
+		}
+	}
 	before, after := q.enter("heartbeat")
 	if before != nil {
 		return nil, before
@@ -238,7 +256,12 @@ func (q *fakeQueue) Heartbeat(_ context.Context, _ string, leases []client.Lease
 }
 
 // endEach ends claims, each decided for itself.
-func endEach[T any](q *fakeQueue, op, ended string, items []T, lease func(T) client.Lease, change func(*fakeJob, T)) ([]client.Beat, error) {
+func endEach[T any](ctx context.Context, q *fakeQueue, op, ended string, items []T, lease func(T) client.Lease, change func(*fakeJob, T)) ([]client.Beat, error) {
+	if q.onEnd != nil {
+		if err := q.onEnd(ctx, op); err != nil {
+			return nil, err
+		}
+	}
 	before, after := q.enter(op)
 	if before != nil {
 		return nil, before
@@ -269,9 +292,9 @@ func endEach[T any](q *fakeQueue, op, ended string, items []T, lease func(T) cli
 	return beats, nil
 }
 
-func (q *fakeQueue) CompleteBatch(_ context.Context, _ string, jobs []client.Completion) ([]client.Beat, error) {
+func (q *fakeQueue) CompleteBatch(ctx context.Context, _ string, jobs []client.Completion) ([]client.Beat, error) {
 	lease := func(c client.Completion) client.Lease { return c.Lease }
-	return endEach(q, "complete", "completed", jobs, lease, func(j *fakeJob, c client.Completion) {
+	return endEach(ctx, q, "complete", "completed", jobs, lease, func(j *fakeJob, c client.Completion) {
 		j.status, j.result = "completed", string(c.Result)
 		j.accepted++
 	})
@@ -282,9 +305,9 @@ func (q *fakeQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completi
 	return beats, nil, err
 }
 
-func (q *fakeQueue) FailBatch(_ context.Context, _ string, jobs []client.FailedJob) ([]client.Beat, error) {
+func (q *fakeQueue) FailBatch(ctx context.Context, _ string, jobs []client.FailedJob) ([]client.Beat, error) {
 	lease := func(f client.FailedJob) client.Lease { return f.Lease }
-	return endEach(q, "fail", "failed", jobs, lease, func(j *fakeJob, f client.FailedJob) {
+	return endEach(ctx, q, "fail", "failed", jobs, lease, func(j *fakeJob, f client.FailedJob) {
 		j.status, j.failure = "unclaimed", f.Failure
 		switch {
 		case j.cancel:
@@ -295,9 +318,9 @@ func (q *fakeQueue) FailBatch(_ context.Context, _ string, jobs []client.FailedJ
 	})
 }
 
-func (q *fakeQueue) ReleaseBatch(_ context.Context, _ string, leases []client.Lease) ([]client.Beat, error) {
+func (q *fakeQueue) ReleaseBatch(ctx context.Context, _ string, leases []client.Lease) ([]client.Beat, error) {
 	lease := func(l client.Lease) client.Lease { return l }
-	return endEach(q, "release", "released", leases, lease, func(j *fakeJob, _ client.Lease) {
+	return endEach(ctx, q, "release", "released", leases, lease, func(j *fakeJob, _ client.Lease) {
 		j.status = "unclaimed"
 		j.attempts--
 		j.released++

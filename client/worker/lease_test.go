@@ -203,37 +203,36 @@ func TestResultThatIsRefusedFailsTheJob(t *testing.T) {
 	})
 }
 
-// farQueue is a round trip away, and says of jobs of the type "short" that their leases
-// are shorter than that.
-type farQueue struct{ *fakeQueue }
-
-const farTrip = 100 * time.Millisecond
-
-func (q farQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
-	jobs, err := q.fakeQueue.Claim(ctx, o)
-	for i := range jobs {
-		if jobs[i].Type == "short" {
-			jobs[i].Length = farTrip / 2
+// newFarQueue returns a queue that is a round trip away, and says of jobs of the type "short"
+// that their leases are shorter than that.
+func newFarQueue() *fakeQueue {
+	const trip = 100 * time.Millisecond
+	q := newFake(30 * time.Second)
+	q.onClaim = func(_ context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error) {
+		jobs, err := claim()
+		for i := range jobs {
+			if jobs[i].Type == "short" {
+				jobs[i].Length = trip / 2
+			}
 		}
+		return jobs, err
 	}
-	return jobs, err
-}
-
-func (q farQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	if sleep.For(ctx, farTrip); ctx.Err() != nil {
-		return nil, unreachable()
+	q.onBeat = func(ctx context.Context, _ string, _ []client.Lease) error {
+		if sleep.For(ctx, trip); ctx.Err() != nil {
+			return unreachable()
+		}
+		return nil
 	}
-	return q.fakeQueue.Heartbeat(ctx, worker, leases)
+	return q
 }
 
 // A job with a lease that is too short to keep costs no other job its lease.
 func TestATinyLeaseCostsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
+		q := newFarQueue()
 		q.add("long", 1)
 		q.add("short", 1)
 		b := newBench(t, q, Config{Concurrency: 2})
-		b.worker.queue = farQueue{q}
 		b.worker.Handle("long", takes(2*time.Minute))
 		b.worker.Handle("short", func(context.Context, Job) (json.RawMessage, error) {
 			time.Sleep(2 * time.Minute)
@@ -250,10 +249,9 @@ func TestATinyLeaseCostsNoOther(t *testing.T) {
 // count and have a reason.
 func TestATinyLeaseFailsItsJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
+		q := newFarQueue()
 		q.add("short", 1)
 		b := newBench(t, q, Config{Concurrency: 2})
-		b.worker.queue = farQueue{q}
 		b.worker.Handle("short", takes(time.Second))
 		b.runFor(time.Minute)
 		if j := q.job(1); j.status != "dead" || j.attempts != 3 || !strings.Contains(j.failure.Error, "50ms") {
@@ -262,10 +260,8 @@ func TestATinyLeaseFailsItsJob(t *testing.T) {
 	})
 }
 
-// strictQueue takes no request with heartbeats that is larger than the server's bound.
-type strictQueue struct{ *fakeQueue }
-
-func (q strictQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+// bounded refuses a request with heartbeats that is larger than the server's bound.
+func bounded(_ context.Context, worker string, leases []client.Lease) error {
 	in := v1.HeartbeatBatch{WorkerID: &worker, Jobs: make([]v1.Lease, len(leases))}
 	for i, l := range leases {
 		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
@@ -273,14 +269,10 @@ func (q strictQueue) Heartbeat(ctx context.Context, worker string, leases []clie
 			in.Jobs[i].Progress = &v1.Progress{Percent: uint8(p.Percent), Message: p.Message}
 		}
 	}
-	body, err := jsonv2.Marshal(in)
-	if err != nil {
-		return nil, err
+	if body, err := jsonv2.Marshal(in); err != nil || len(body) > 1<<20 {
+		return &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
 	}
-	if len(body) > 1<<20 {
-		return nil, &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
-	}
-	return q.fakeQueue.Heartbeat(ctx, worker, leases)
+	return nil
 }
 
 // If many jobs report much progress at once, their leases are still renewed, in as
@@ -295,8 +287,8 @@ func TestMuchProgressCostsNoLease(t *testing.T) {
 				const jobs = 1000
 				q := newFake(30 * time.Second)
 				q.add("a", jobs)
+				q.onBeat = bounded
 				b := newBench(t, q, Config{Concurrency: jobs})
-				b.worker.queue = strictQueue{q}
 				b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 					job.Progress(50, message)
 					return takes(45*time.Second)(ctx, job)

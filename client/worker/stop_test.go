@@ -73,34 +73,22 @@ func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
 	}
 }
 
-// stoppingQueue stops the worker at the moment when its first claim is granted, and may lose
-// the answer.
-type stoppingQueue struct {
-	*fakeQueue
-	once sync.Once
-	stop func()
-	lose bool
-}
-
-func (q *stoppingQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
-	jobs, err := q.fakeQueue.Claim(ctx, o)
-	q.once.Do(func() {
-		q.stop()
-		if q.lose {
-			jobs, err = nil, lostAnswer()
-		}
-	})
-	return jobs, err
-}
-
+// The worker is stopped at the moment when its first claim is granted, and the answer may be lost.
 func TestStopGivesBackAClaimInFlight(t *testing.T) {
 	for name, lose := range map[string]bool{"answered": false, "answer lost": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &stoppingQueue{fakeQueue: newFake(30 * time.Second), lose: lose}
+				q := newFake(30 * time.Second)
 				q.add("a", 8)
 				ctx, stop := context.WithCancel(t.Context())
-				q.stop = stop
+				q.onClaim = func(_ context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error) {
+					jobs, err := claim()
+					if ctx.Err() == nil && lose {
+						jobs, err = nil, lostAnswer()
+					}
+					stop()
+					return jobs, err
+				}
 				w, err := New(q, Config{Concurrency: 5})
 				check(t, err)
 				w.Handle("a", takes(time.Second))
@@ -114,32 +102,25 @@ func TestStopGivesBackAClaimInFlight(t *testing.T) {
 	}
 }
 
-// pausingQueue stops the worker while it waits to repeat a claim whose answer was lost.
-// As a client does, it sends nothing once the context has ended, and says so.
-type pausingQueue struct {
-	*fakeQueue
-	once sync.Once
-	stop func()
-}
-
-func (q *pausingQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
-	if ctx.Err() != nil {
-		return nil, &client.Error{Op: "claim", Committed: client.CommittedNo, Err: ctx.Err()}
-	}
-	jobs, err := q.fakeQueue.Claim(ctx, o)
-	q.once.Do(func() {
-		jobs, err = nil, lostAnswer()
-		time.AfterFunc(50*time.Millisecond, q.stop)
-	})
-	return jobs, err
-}
-
+// The worker is stopped while it waits to repeat a claim whose answer was lost. As a client does,
+// the queue sends nothing once the context has ended, and says so.
 func TestStopGivesBackAClaimThatWasToBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &pausingQueue{fakeQueue: newFake(30 * time.Second)}
+		q := newFake(30 * time.Second)
 		q.add("a", 8)
 		ctx, stop := context.WithCancel(t.Context())
-		q.stop = stop
+		var once sync.Once
+		q.onClaim = func(ctx context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error) {
+			if ctx.Err() != nil {
+				return nil, &client.Error{Op: "claim", Committed: client.CommittedNo, Err: ctx.Err()}
+			}
+			jobs, err := claim()
+			once.Do(func() {
+				jobs, err = nil, lostAnswer()
+				time.AfterFunc(50*time.Millisecond, stop)
+			})
+			return jobs, err
+		}
 		w, err := New(q, Config{Concurrency: 5})
 		check(t, err)
 		w.Handle("a", takes(time.Second))
@@ -167,28 +148,20 @@ func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
 	})
 }
 
-// hungQueue answers no claim but the first.
-type hungQueue struct {
-	*fakeQueue
-	claims atomic.Int32
-}
-
-func (q *hungQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
-	if q.claims.Add(1) == 1 {
-		return q.fakeQueue.Claim(ctx, o)
-	}
-	<-ctx.Done()
-	return nil, lostAnswer()
-}
-
 // The time of the handlers passes also while a claim is asked for that may hold jobs.
 func TestStopTimeoutBeginsWithTheStop(t *testing.T) {
 	for _, timeout := range []time.Duration{-1, 2 * time.Second, 8 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			q := &hungQueue{fakeQueue: newFake(30 * time.Second)}
+			q := newFake(30 * time.Second)
 			q.add("a", 1)
-			b := newBench(t, q.fakeQueue, Config{Concurrency: 2, StopTimeout: timeout})
-			b.worker.queue = q
+			q.onClaim = func(ctx context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error) {
+				if q.called("claim") == 0 {
+					return claim()
+				}
+				<-ctx.Done() // no other claim is answered
+				return nil, lostAnswer()
+			}
+			b := newBench(t, q, Config{Concurrency: 2, StopTimeout: timeout})
 			var ended time.Time
 			b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 				<-ctx.Done()
@@ -209,22 +182,20 @@ func TestStopTimeoutBeginsWithTheStop(t *testing.T) {
 	}
 }
 
-// slowRelease gives jobs back after a second, unless the call ends before.
-type slowRelease struct{ *fakeQueue }
-
-func (q slowRelease) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	sleep.For(ctx, time.Second)
-	if ctx.Err() != nil {
-		return nil, &client.Error{Op: "release", Committed: client.CommittedNo, Err: ctx.Err()}
-	}
-	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)
-}
-
 // If a handler returns while its job is being released, the call that releases it
 // is not cancelled.
 func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 	inBubble(t, 1, Config{StopTimeout: -1}, func(t *testing.T, q *fakeQueue, b *bench) {
-		b.worker.queue = slowRelease{q}
+		q.onEnd = func(ctx context.Context, op string) error {
+			if op != "release" {
+				return nil
+			}
+			sleep.For(ctx, time.Second)
+			if ctx.Err() != nil {
+				return &client.Error{Op: op, Committed: client.CommittedNo, Err: ctx.Err()}
+			}
+			return nil
+		}
 		stopped := make(chan struct{})
 		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-stopped
@@ -289,33 +260,26 @@ func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// oddQueue returns each job of a claim twice, and the jobs of the first claim again with the
-// second.
-type oddQueue struct {
-	*fakeQueue
-	claims atomic.Int32
-	first  []client.ClaimedJob
-}
-
-func (q *oddQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
-	jobs, err := q.fakeQueue.Claim(ctx, o)
-	if len(jobs) == 0 {
-		return jobs, err
-	}
-	switch q.claims.Add(1) {
-	case 1:
-		q.first = jobs
-	case 2:
-		return slices.Concat(jobs, jobs, q.first), err
-	}
-	return slices.Concat(jobs, jobs), err
-}
-
 // A claim that is returned several times runs once: one handler, one outcome, one unit of
-// capacity.
+// capacity. Here each job of a claim is returned twice, and those of the first one again with the
+// second.
 func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
 	inBubble(t, 1, Config{Concurrency: 4}, func(t *testing.T, q *fakeQueue, b *bench) {
-		b.worker.queue = &oddQueue{fakeQueue: q}
+		var claims atomic.Int32
+		var first []client.ClaimedJob
+		q.onClaim = func(_ context.Context, claim func() ([]client.ClaimedJob, error)) ([]client.ClaimedJob, error) {
+			jobs, err := claim()
+			if len(jobs) == 0 {
+				return jobs, err
+			}
+			switch claims.Add(1) {
+			case 1:
+				first = jobs
+			case 2:
+				return slices.Concat(jobs, jobs, first), err
+			}
+			return slices.Concat(jobs, jobs), err
+		}
 		var calls atomic.Int32
 		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			calls.Add(1)
@@ -348,27 +312,17 @@ func TestAClosedClientEndsTheRun(t *testing.T) {
 	}
 }
 
-// choosyQueue refuses heartbeats that are too large for it, or name a certain job.
-type choosyQueue struct {
-	*fakeQueue
-	most  int
-	spoil string
-}
-
-func (q choosyQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	spoilt := slices.ContainsFunc(leases, func(l client.Lease) bool { return l.JobID == q.spoil })
-	if spoilt || len(leases) > q.most {
-		q.enter("refused")
-		return nil, &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
-	}
-	return q.fakeQueue.Heartbeat(ctx, worker, leases)
-}
-
 // A refused heartbeat is sent in parts: a fault of one lease, or too many leases in one call,
 // does not cost other leases.
 func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
 	inBubble(t, 20, Config{Concurrency: 20}, func(t *testing.T, q *fakeQueue, b *bench) {
-		b.worker.queue = choosyQueue{fakeQueue: q, most: 6, spoil: "j3"}
+		q.onBeat = func(_ context.Context, _ string, leases []client.Lease) error {
+			if len(leases) <= 6 && !slices.ContainsFunc(leases, func(l client.Lease) bool { return l.JobID == "j3" }) {
+				return nil
+			}
+			q.enter("refused")
+			return &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
+		}
 		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			job.Progress(50, "half")
 			return takes(100*time.Second)(ctx, job)
@@ -389,23 +343,16 @@ func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
 	})
 }
 
-// closedQueue takes no reports any more, as a client that was closed meanwhile.
-type closedQueue struct{ *fakeQueue }
-
-func (q closedQueue) CompleteBatch(context.Context, string, []client.Completion) ([]client.Beat, error) {
-	q.enter("complete")
-	return nil, &client.Error{Op: "complete batch", Committed: client.CommittedNo, Err: client.ErrClosed}
-}
-
-func (q closedQueue) CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error) {
-	beats, err := q.CompleteBatch(ctx, next.Worker, jobs)
-	return beats, nil, err
-}
-
 // That the client is closed is no fault of a result.
 func TestAClosedClientFailsNoJob(t *testing.T) {
 	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
-		b.worker.queue = closedQueue{q}
+		q.onEnd = func(_ context.Context, op string) error {
+			if op != "complete" {
+				return nil
+			}
+			q.enter(op)
+			return &client.Error{Op: op, Committed: client.CommittedNo, Err: client.ErrClosed}
+		}
 		b.worker.Handle("a", takes(time.Second))
 		b.start()
 		time.Sleep(5 * time.Second)
