@@ -32,7 +32,7 @@ STORES ?= gofakes3 versitygw gcs file
 ROUNDS ?= 6
 SOAK ?= 10m
 SIM ?= 10h
-# tests/peers is a module of its own, so that the clients of other queues are in no other build list.
+# tests/peers is a module of its own, so that the client of NATS is in no other build list.
 PEERS := GOWORK=off GOFLAGS=-mod=mod OSQUEUE_BIN=$(CURDIR)/bin/osqueue PEERS_NATS_SERVER=$(CURDIR)/bin/peers/nats-server
 
 # Compose is a plugin of docker here and a program of its own there.
@@ -181,16 +181,16 @@ bench: build ## Measure three processes on loopback, beside the bare raft commit
 bench-compare: build bin/benchstat ## Measure commit BASE and this tree in turns, ROUNDS times (default 6)
 	@internal/tools/bench-compare.sh $(BASE) $(ROUNDS) $(BENCH_FLAGS)
 
-.PHONY: peers
-peers: ## Install the other queues of bench-peers, as far as possible
-	@internal/tools/peers.sh $(CURDIR)/bin/peers
+bin/peers/nats-server: # pinned in tests/peers/go.mod
+	@mkdir -p $(@D)
+	cd tests/peers && $(PEERS) timeout 900 go build -buildvcs=false -o $(CURDIR)/$@ github.com/nats-io/nats-server/v2
 
 .PHONY: bench-peers
-bench-peers: build peers ## Measure NATS, Redis, beanstalkd and PostgreSQL beside osqueue, in 20 minutes
+bench-peers: build bin/peers/nats-server ## Measure NATS beside osqueue, in 20 minutes
 	@cd tests/peers && $(PEERS) go run -buildvcs=false . $(BENCH_FLAGS)
 
 .PHONY: bench-peers-check
-bench-peers-check: build ## Run each cell of bench-peers for a moment, with the queues that are installed
+bench-peers-check: build ## Run each cell of bench-peers for a moment, with NATS if it is built
 	@cd tests/peers && $(PEERS) go vet . && $(PEERS) go test -count=1 -timeout 4m .
 
 .PHONY: soak

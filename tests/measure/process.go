@@ -3,11 +3,8 @@ package measure
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +15,8 @@ const tick = 10 * time.Millisecond
 
 // The fields of /proc/PID/stat after the name of the program.
 const (
-	statParent   = 1
-	statUser     = 11 // processor time in user mode; three more follow
-	statFields   = 15
-	statChildren = 13 // user mode time of the children that have ended; one more follows
+	statUser   = 11 // processor time in user mode; that in kernel mode follows
+	statFields = 13
 )
 
 // ProcessorTime returns the processor time that a process has used.
@@ -31,69 +26,6 @@ func ProcessorTime(pid int) (time.Duration, error) {
 		return 0, err
 	}
 	return sum(fields[statUser : statUser+2])
-}
-
-// FamilyTime returns the processor time that a process and all its descendants have used,
-// including the descendants that have ended.
-func FamilyTime(pid int) (time.Duration, error) {
-	var total time.Duration
-	for _, p := range Family(pid) {
-		fields, err := stat(p)
-		if errors.Is(err, os.ErrNotExist) && p != pid {
-			continue // it has just ended: its parent has its time
-		}
-		if err != nil {
-			return 0, err
-		}
-		own, err := sum(fields[statUser : statChildren+2])
-		if err != nil {
-			return 0, err
-		}
-		total += own
-	}
-	return total, nil
-}
-
-// PSS returns the proportional set size of a process and of all its descendants, in bytes: a
-// page that n processes share counts as the n-th part of a page for each.
-func PSS(pid int) (int64, error) {
-	var total int64
-	for _, p := range Family(pid) {
-		own, err := pss(p)
-		if errors.Is(err, os.ErrNotExist) && p != pid {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		total += own
-	}
-	return total, nil
-}
-
-// Family returns a process and its descendants.
-func Family(pid int) []int {
-	children := make(map[int][]int)
-	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, name := range names {
-		p, err := strconv.Atoi(filepath.Base(name))
-		if err != nil {
-			continue
-		}
-		fields, err := stat(p)
-		if err != nil {
-			continue // it has ended
-		}
-		if parent, err := strconv.Atoi(fields[statParent]); err == nil {
-			children[parent] = append(children[parent], p)
-		}
-	}
-	all := []int{pid}
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // stat returns the fields of /proc/PID/stat after the name of the program.
@@ -123,8 +55,9 @@ func sum(fields []string) (time.Duration, error) {
 	return total, nil
 }
 
-// pss returns the proportional set size of one process.
-func pss(pid int) (int64, error) {
+// PSS returns the proportional set size of a process in bytes: a page that n processes share
+// counts as the n-th part of a page.
+func PSS(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, err

@@ -50,9 +50,6 @@ func enqueueCell(callers, jobs int) func(context.Context, *trial) error {
 			return err
 		}
 		defer end()
-		if _, ok := all[0].(batcher); jobs > 1 && !ok {
-			return errUnsupported
-		}
 		return t.steady(ctx, all, func(c caller) error {
 			began := time.Now()
 			if err := enqueue(ctx, c, jobs); err != nil {
@@ -102,12 +99,11 @@ func enqueue(ctx context.Context, c caller, jobs int) error {
 	if jobs == 1 {
 		return c.enqueue(ctx, newPayload(time.Now()))
 	}
-	return c.(batcher).enqueueBatch(ctx, newPayloads(jobs))
+	return c.enqueueBatch(ctx, newPayloads(jobs))
 }
 
 // lifecycleCell returns a cell in which each caller enqueues a job, claims a job and completes
-// it, with a call each. If the system pushes jobs to workers, each caller enqueues a job when a
-// worker has completed one.
+// it, with a call each.
 func lifecycleCell(callers int) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		all, end, err := t.callers(callers)
@@ -115,9 +111,6 @@ func lifecycleCell(callers int) func(context.Context, *trial) error {
 			return err
 		}
 		defer end()
-		if p, ok := t.queue.(pusher); ok {
-			return t.pushedLifecycle(ctx, p, all)
-		}
 		return t.steady(ctx, all, func(c caller) error {
 			err := lifecycle(ctx, c)
 			if errors.Is(err, errNoJob) {
@@ -136,45 +129,11 @@ func lifecycle(ctx context.Context, c caller) error {
 	if err := enqueue(ctx, c, 1); err != nil {
 		return err
 	}
-	j, err := c.(claimer).claim(ctx)
+	j, err := c.claim(ctx)
 	if err != nil {
 		return err
 	}
 	return j.complete(ctx)
-}
-
-// pushedLifecycle keeps as many jobs in flight as there are callers.
-func (t *trial) pushedLifecycle(ctx context.Context, p pusher, all []caller) error {
-	ended := make(chan struct{}, 4*len(all))
-	h := handlers{taken: func([]byte) {}, completed: func() {
-		t.ops.Add(1)
-		select {
-		case ended <- struct{}{}:
-		default: // the callers have stopped
-		}
-	}}
-	return during(ctx, func(ctx context.Context) error { return p.work(ctx, len(all), h) }, func() error {
-		stop := make(chan struct{})
-		load := func(context.Context) error {
-			return each(all, func(c caller) error {
-				for {
-					if err := enqueue(ctx, c, 1); err != nil {
-						return err
-					}
-					select {
-					case <-ended:
-					case <-stop:
-						return nil
-					}
-				}
-			})
-		}
-		return during(ctx, load, func() error {
-			defer close(stop)
-			time.Sleep(t.warmUp())
-			return t.measured(t.pass)
-		})
-	})
 }
 
 // during runs fn while background work runs, ends the work, and waits for its end.
@@ -190,9 +149,6 @@ func during(ctx context.Context, background func(context.Context) error, fn func
 
 // work runs workers against the queue until ctx is done.
 func (t *trial) work(ctx context.Context, workers int, h handlers) error {
-	if p, ok := t.queue.(pusher); ok {
-		return p.work(ctx, workers, h)
-	}
 	all, end, err := t.callers(workers)
 	if err != nil {
 		return err
@@ -200,7 +156,7 @@ func (t *trial) work(ctx context.Context, workers int, h handlers) error {
 	defer end()
 	return each(all, func(c caller) error {
 		for ctx.Err() == nil {
-			if err := workOff(ctx, c.(claimer), h); err != nil && ctx.Err() == nil {
+			if err := workOff(ctx, c, h); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
@@ -209,7 +165,7 @@ func (t *trial) work(ctx context.Context, workers int, h handlers) error {
 }
 
 // workOff completes jobs until a claim finds none.
-func workOff(ctx context.Context, c claimer, h handlers) error {
+func workOff(ctx context.Context, c caller, h handlers) error {
 	j, err := c.claim(ctx)
 	for err == nil {
 		h.taken(j.payload)
@@ -269,7 +225,7 @@ func drain(ctx context.Context, t *trial) error {
 
 // The callers that fill a queue.
 const (
-	fillCallers = 64
+	fillCallers = 4
 	fillBatch   = 100
 )
 
@@ -281,11 +237,6 @@ func (t *trial) fill(ctx context.Context) (int, error) {
 	}
 	defer end()
 	size := min(fillBatch, t.jobs)
-	if _, ok := all[0].(batcher); !ok {
-		size = 1
-	} else {
-		all = all[:4]
-	}
 	until := time.Now().Add(t.limit)
 	var taken, done atomic.Int64
 	err = each(all, func(c caller) error {

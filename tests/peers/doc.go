@@ -1,4 +1,4 @@
-// Command peers measures osqueue and other durable queues on the same machine, in the same run.
+// Command peers measures osqueue and NATS on the same machine, in the same run.
 //
 // # Problem
 //
@@ -11,12 +11,6 @@
 //	osqueue      three processes, raft logs that are fsynced, one Go client for all callers
 //	osqueue-http the same servers, one net/http client for each caller
 //	nats         NATS JetStream: three processes, R3, file store, sync_interval always
-//	asynq        Redis with appendfsync always, one process
-//	beanstalkd   beanstalkd -f0: fsync after each write, one process
-//	river        PostgreSQL with fsync and synchronous commits, and River, one server
-//
-// Only osqueue and nats replicate. The others lose their jobs with their machine, and have less
-// work to do for each job.
 //
 // # Cells
 //

@@ -32,7 +32,7 @@ func read(q queue, roles []role) (r reading, err error) {
 	for _, role := range roles {
 		var used time.Duration
 		for _, pid := range role.pids {
-			t, err := measure.FamilyTime(pid)
+			t, err := measure.ProcessorTime(pid)
 			if err != nil {
 				return r, err
 			}

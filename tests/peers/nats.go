@@ -25,9 +25,14 @@ const (
 	natsConnected = 4 // connections that all callers share, as those of the SDK do
 )
 
-// natsBinary returns the server that make peers builds, or one of the system.
+// natsBinary returns the path of the server that the Makefile builds, or of one of the system.
 func natsBinary() (string, error) {
-	return program("run make peers, which builds it", os.Getenv("PEERS_NATS_SERVER"), "nats-server")
+	for _, name := range []string{os.Getenv("PEERS_NATS_SERVER"), "nats-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", errors.New("nats-server is not installed: run make bin/peers/nats-server")
 }
 
 func checkNATS() error {

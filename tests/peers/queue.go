@@ -11,7 +11,8 @@ import (
 // system is one kind of queue and its client.
 type system struct {
 	name string
-	// check returns an error with the reason if the system cannot run on this machine.
+	// check returns an error with the reason if the system cannot run on this machine. It is nil
+	// for a system that always can.
 	check func() error
 	// start starts servers without data, which end when the place is left.
 	start func(*measure.Place) (queue, error)
@@ -21,15 +22,10 @@ func (s system) String() string { return s.name }
 
 // systems are all systems, in the order of the report.
 var systems = []system{
-	{name: "osqueue", check: noCheck, start: startOsqueue},
-	{name: "osqueue-http", check: noCheck, start: startPlain},
+	{name: "osqueue", start: startOsqueue},
+	{name: "osqueue-http", start: startPlain},
 	{name: "nats", check: checkNATS, start: startNATS},
-	{name: "asynq", check: checkRedis, start: startAsynq},
-	{name: "beanstalkd", check: checkBeanstalkd, start: startBeanstalkd},
-	{name: "river", check: checkPostgres, start: startRiver},
 }
-
-func noCheck() error { return nil }
 
 // queue is a running system. Its methods are safe for concurrent use.
 type queue interface {
@@ -39,7 +35,7 @@ type queue interface {
 	newCaller(i, n int) (caller, error)
 }
 
-// role is the name of a role and the server processes in it, without their children.
+// role is the name of a role and the server processes in it.
 type role struct {
 	name string
 	pids []int
@@ -48,19 +44,11 @@ type role struct {
 // caller is a client that one goroutine uses.
 type caller interface {
 	enqueue(ctx context.Context, payload []byte) error
-	close()
-}
-
-// batcher is a caller that enqueues several jobs with one call. Systems without such a call do
-// not implement it.
-type batcher interface {
+	// enqueueBatch enqueues several jobs with one call.
 	enqueueBatch(ctx context.Context, payloads [][]byte) error
-}
-
-// claimer is a caller that claims jobs, one a call.
-type claimer interface {
 	// claim claims a job. It returns errNoJob if none is available within about a second.
 	claim(ctx context.Context) (job, error)
+	close()
 }
 
 // job is a claimed job.
@@ -70,13 +58,6 @@ type job struct {
 	// completeAndClaim completes the job and claims the next one with one call. It returns errNoJob if
 	// none is available. It is nil in systems without such a call.
 	completeAndClaim func(ctx context.Context) (job, error)
-}
-
-// pusher is a queue whose client library runs the workers. Other queues have callers that are
-// claimers.
-type pusher interface {
-	// work runs workers until ctx is done.
-	work(ctx context.Context, workers int, h handlers) error
 }
 
 // handlers receive what workers do, concurrently.
@@ -90,10 +71,7 @@ type counter interface {
 	entries() (uint64, error)
 }
 
-var (
-	errNoJob       = errors.New("no job is available")
-	errUnsupported = errors.New("the system has no such call")
-)
+var errNoJob = errors.New("no job is available")
 
 // claimWait is the longest wait of a claim.
 const claimWait = time.Second

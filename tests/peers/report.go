@@ -92,7 +92,7 @@ func (r *report) writeTables(out io.Writer) error {
 // writeFigures writes the medians of all systems, and their ratios to those of the ruler.
 func (r *report) writeFigures(b *strings.Builder) {
 	used := r.systems()
-	fmt.Fprintf(b, "\nMedian of the quieter half of the rounds; in parentheses the ratio to %s of the same run. A dash: the\nsystem has no such call, or was not measured.\n\n| cell | unit |", ruler)
+	fmt.Fprintf(b, "\nMedian of the quieter half of the rounds; in parentheses the ratio to %s of the same run. A dash: it was\nnot measured.\n\n| cell | unit |", ruler)
 	for _, s := range used {
 		fmt.Fprintf(b, " %s |", s)
 	}
@@ -160,7 +160,7 @@ func (r *report) writeErrors(b *strings.Builder) {
 	var seen []string
 	for _, t := range r.Trials {
 		text := fmt.Sprintf("%s, %s: %s", t.Cell, t.System, t.Error)
-		if t.Error == "" || t.Error == errUnsupported.Error() || slices.Contains(seen, text) {
+		if t.Error == "" || slices.Contains(seen, text) {
 			continue
 		}
 		seen = append(seen, text)
@@ -168,11 +168,11 @@ func (r *report) writeErrors(b *strings.Builder) {
 	}
 }
 
-// failure returns an error with the trials that failed, other than those that a system cannot do.
+// failure returns an error with the trials that failed.
 func (r *report) failure() error {
 	var errs []error
 	for _, t := range r.Trials {
-		if t.Error != "" && t.Error != errUnsupported.Error() {
+		if t.Error != "" {
 			errs = append(errs, fmt.Errorf("%s, %s: %s", t.Cell, t.System, t.Error))
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,26 +59,6 @@ func eventually(what string, fn func() error) error {
 			return fmt.Errorf("%s within %v: %w", what, startLimit, err)
 		}
 	}
-}
-
-// listens returns nil if a server accepts connections at the address.
-func listens(address string) error {
-	c, err := net.DialTimeout("tcp", address, time.Second)
-	if err != nil {
-		return err
-	}
-	return c.Close()
-}
-
-// program returns the path of the first of several programs that exists, or an error that names
-// the package to install.
-func program(install string, candidates ...string) (string, error) {
-	for _, c := range candidates {
-		if path, err := exec.LookPath(c); err == nil {
-			return filepath.Abs(path)
-		}
-	}
-	return "", fmt.Errorf("%s is not installed: %s", candidates[0], install)
 }
 
 var errNoPids = errors.New("no server process is known")

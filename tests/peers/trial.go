@@ -95,9 +95,6 @@ func (o options) attempt(ctx context.Context, c cell, s system, round int) resul
 			return r
 		}
 		r.Error = err.Error()
-		if errors.Is(err, errUnsupported) {
-			return r
-		}
 	}
 	return r
 }
