@@ -168,9 +168,15 @@ func (g *rig) state() string {
 		return true
 	})
 	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, *q); return true })
-	v.Crons("", func(c *fsm.Cron) bool { fmt.Fprintln(&b, c.Name, c.NextAt, c.UpdatedAt, c.Fired); return true })
-	v.Batches("", func(x *fsm.JobBatch) bool { fmt.Fprintln(&b, x.ID, x.Total); return true })
-	v.Workers("", func(w *fsm.Worker) bool { fmt.Fprintln(&b, w.Name, w.RegisteredAt); return true })
+	for c := range v.Crons("") {
+		fmt.Fprintln(&b, c.Name, c.NextAt, c.UpdatedAt, c.Fired)
+	}
+	for x := range v.Batches("") {
+		fmt.Fprintln(&b, x.ID, x.Total)
+	}
+	for w := range v.Workers("") {
+		fmt.Fprintln(&b, w.Name, w.RegisteredAt)
+	}
 	return b.String()
 }
 

@@ -247,11 +247,11 @@ func ofOthers(g *rig) string {
 			return add("job", strings.HasPrefix(j.Type, "a."), string(core.AppendJob(nil, j)))
 		})
 	}
-	v.Workers("", func(w *fsm.Worker) bool { return add("worker", own(w.Name), *w) })
-	v.Crons("", func(c *fsm.Cron) bool { return add("schedule", own(c.Name), *c) })
-	v.Batches("", func(b *fsm.JobBatch) bool { return add("batch", own(b.ID), *b) })
+	v.Workers("")(func(w *fsm.Worker) bool { return add("worker", own(w.Name), *w) })
+	v.Crons("")(func(c *fsm.Cron) bool { return add("schedule", own(c.Name), *c) })
+	v.Batches("")(func(b *fsm.JobBatch) bool { return add("batch", own(b.ID), *b) })
 	v.Queues(func(q *fsm.QueueSettings) bool { return add("type", false, *q) })
-	v.Tokens("", func(k *fsm.Token) bool { return add("token", false, k.ID) })
+	v.Tokens("")(func(k *fsm.Token) bool { return add("token", false, k.ID) })
 	v.Hooks(func(h *outbox.Hook) bool { return add("hook", false, h.URL) })
 	return strings.Join(out, "\n")
 }

@@ -497,7 +497,7 @@ func (s *scene) look(c script.Command) (out string, ok bool) {
 		return fmt.Sprint("completed ", s.at.View().Meta().CompletedTotal), true
 	case "crons":
 		var all []string
-		s.at.View().Crons("", func(k *fsm.Cron) bool { all = append(all, k.Name+" "+k.Spec); return true })
+		s.at.View().Crons("")(func(k *fsm.Cron) bool { all = append(all, k.Name+" "+k.Spec); return true })
 		return strings.Join(all, "; "), true
 	case "status":
 		st := s.node(c.ID(0)).Status()

@@ -76,10 +76,9 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 
 // firedUpTo takes over the last times of the schedules in v.
 func (l *simLedger) firedUpTo(v *fsm.View) {
-	v.Crons("", func(c *fsm.Cron) bool {
+	for c := range v.Crons("") {
 		l.fired[c.Name] = c.LastAt
-		return true
-	})
+	}
 }
 
 // fire checks that each time of a schedule counts once.

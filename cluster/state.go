@@ -57,10 +57,9 @@ func (s *State) TypeStats(name string) (stats fsm.TypeStats) {
 func (s *State) AllTypeStats() map[string]fsm.TypeStats {
 	stats := make(map[string]fsm.TypeStats)
 	s.replica.read(func(m *fsm.Machine) {
-		m.Types(func(name string, t fsm.TypeStats) bool {
+		for name, t := range m.Types {
 			stats[name] = t
-			return true
-		})
+		}
 	})
 	return stats
 }

@@ -18,7 +18,7 @@ func eventful(t testing.TB) *fsm.Machine {
 	for name, there := range map[string]int{
 		"turns": count(v.Turns), "holds": count(v.Holds), "requests": count(v.Requests), "claims": count(v.Claims),
 		"workers": v.WorkerCount(), "queues": count(v.Queues), "crons": v.CronCount(),
-		"batches": count(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }),
+		"batches": count(v.Batches("")),
 	} {
 		if there == 0 {
 			t.Fatalf("an eventful machine has no %s", name)
@@ -166,9 +166,11 @@ func changeAll(kind fsm.ChangeKind) *fsmpb.Mutation {
 // dueCrons fires the first schedule that is there, for its next time.
 func dueCrons(m *fsm.Machine) *fsmpb.Mutation {
 	op := &fsmpb.FireCron{JobId: "fired by " + m.Meta().LSN.String()}
-	m.View().Crons("", func(c *fsm.Cron) bool {
+	for c := range m.View().Crons("") {
 		op.Name, op.DueMs, op.AtMs, op.NextMs = c.Name, c.NextAt, c.NextAt, sum(c.NextAt, 1000)
-		return c.NextAt == 0
-	})
+		if c.NextAt != 0 {
+			break
+		}
+	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: op}}
 }

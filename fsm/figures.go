@@ -187,9 +187,9 @@ func (x *figureTable) review(queues map[string]*queue, was, now int64) {
 	}
 	full := x.Len() >= x.most
 	x.gen++ // no type keeps a record that is dropped
-	x.Copy().Scan(func(f *Figures) bool {
+	for f := range x.Copy().Scan {
 		if !f.History.Stale(now) {
-			return true
+			continue
 		}
 		own := new(*f)
 		own.gen = x.gen
@@ -199,8 +199,7 @@ func (x *figureTable) review(queues map[string]*queue, was, now int64) {
 		} else {
 			x.Set(own)
 		}
-		return true
-	})
+	}
 }
 
 func figuresToPB(f *Figures) *fsmpb.Figures {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -134,7 +135,7 @@ func readAll(m *fsm.Machine) {
 		for _, tag := range j.Options().Tags {
 			v.List(fsm.Index{Tag: tag}, allStatuses, 0, func(*fsm.Job) bool { return true })
 		}
-		v.HeldBy(j.Execution().Worker, 0, func(*fsm.Job) bool { return true })
+		_ = slices.Collect(v.HeldBy(j.Execution().Worker, 0))
 		_ = v.Held(j.Execution().Worker)
 		_ = m.Ready([]string{j.Type})
 		_ = jobLine(j)
@@ -143,8 +144,8 @@ func readAll(m *fsm.Machine) {
 	m.NextDeadline(nil)
 	for _, scan := range []string{
 		linesOf(v.Queues, queueLine), linesOf(v.Turns, turnLine), linesOf(v.Holds, holdLine),
-		linesOf(v.Requests, requestLine), linesOf(v.Claims, claimLine), linesOf(func(fn func(*fsm.Worker) bool) { v.Workers("", fn) }, workerLine),
-		linesOf(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, batchLine), typeLines(m), wakeups(m),
+		linesOf(v.Requests, requestLine), linesOf(v.Claims, claimLine), linesOf(v.Workers(""), workerLine),
+		linesOf(v.Batches(""), batchLine), typeLines(m), wakeups(m),
 	} {
 		_ = scan
 	}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -118,15 +119,16 @@ func openLane[T any](tree *btree.Tree[T], from T, newest bool, job func(T) *Job)
 	return lane{read(found), func() *Job { return read(it.Prev()) }}
 }
 
-// HeldBy calls fn for the jobs leased to a worker whose Seq is greater than after, in
-// FIFO order, until fn returns false.
-func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
-	if after == math.MaxUint64 {
-		return
+// HeldBy iterates over the jobs leased to a worker whose Seq is greater than after, in FIFO order.
+func (v *View) HeldBy(worker string, after uint64) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		if after == math.MaxUint64 {
+			return
+		}
+		v.running.Ascend(&Job{Exec: &Execution{Worker: worker}, Seq: after + 1}, func(j *Job) bool {
+			return j.Execution().Worker == worker && yield(j)
+		})
 	}
-	v.running.Ascend(&Job{Exec: &Execution{Worker: worker}, Seq: after + 1}, func(j *Job) bool {
-		return j.Execution().Worker == worker && fn(j)
-	})
 }
 
 // Held returns the number of jobs leased to a worker, in O(log² n).
@@ -153,8 +155,10 @@ func countBefore(tree *btree.Tree[*Job], before func(*Job) bool) int {
 	})
 }
 
-// Dependents calls fn with the ids of the jobs that were enqueued to run after the job with
-// that id, oldest first, until fn returns false.
-func (v *View) Dependents(id string, fn func(id string) bool) {
-	v.dependents.Ascend(dependent{on: id}, func(d dependent) bool { return d.on == id && fn(d.id) })
+// Dependents iterates over the ids of the jobs that were enqueued to run after the job with that
+// id, oldest first.
+func (v *View) Dependents(id string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		v.dependents.Ascend(dependent{on: id}, func(d dependent) bool { return d.on == id && yield(d.id) })
+	}
 }

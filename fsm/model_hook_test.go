@@ -284,7 +284,7 @@ func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
 	})
 	var events, wantEvents []*outbox.Event
 	for _, h := range naive.hooks {
-		v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool { events = append(events, e); return true })
+		events = slices.AppendSeq(events, v.HookEvents(h.Name, outbox.EventID{}))
 		for i := range h.outbox {
 			wantEvents = append(wantEvents, &h.outbox[i])
 		}

@@ -92,8 +92,7 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 	listing("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
 	listing("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
 	for _, j := range naive.jobs {
-		var got []string
-		v.Dependents(j.ID, func(id string) bool { got = append(got, id); return true })
+		got := slices.Collect(v.Dependents(j.ID))
 		want := naive.list(0, func(o *fsm.Job) bool { return slices.Contains(o.Options().After, j.ID) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("after %s: %v, want %v", j.ID, got, want)
@@ -106,8 +105,7 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 		}
 	}
 	worker := pick(t, workers, "held by")
-	same("held by "+worker, func(fn func(*fsm.Job) bool) { v.HeldBy(worker, after, fn) },
-		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Execution().Worker == worker })
+	same("held by "+worker, v.HeldBy(worker, after), func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Execution().Worker == worker })
 	held := naive.running(func(j *fsm.Job) bool { return j.Execution().Worker == worker })
 	if got := v.Held(worker); int64(got) != held {
 		t.Fatalf("worker %q holds %d jobs, want %d", worker, got, held)
@@ -116,7 +114,9 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 
 func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	var workers []*fsm.Worker
-	v.Workers("", func(w *fsm.Worker) bool { bare := w.Bare(); workers = append(workers, &bare); return true })
+	for w := range v.Workers("") {
+		workers = append(workers, new(w.Bare()))
+	}
 	if !reflect.DeepEqual(workers, someOrNil(naive.workers)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
 		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
 	}
@@ -137,13 +137,13 @@ func collected[T any](scan func(func(*T) bool)) (list []*T) {
 func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	sameRecords(t, "settings", collected(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return *q })
 	sameRecords(t, "turns", collected(v.Turns), naive.turns, func(o *fsm.Turn) any { return o.String() })
-	crons := collected(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) })
+	crons := collected(v.Crons(""))
 	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {
 		plain := *c
 		plain.Job = nil
 		return plain
 	})
-	batches := collected(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
+	batches := collected(v.Batches(""))
 	sameRecords(t, "batches", batches, naive.batches, func(b *fsm.JobBatch) any {
 		plain := *b
 		plain.Callback = nil
@@ -151,7 +151,7 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	})
 	sameRecords(t, "holds", collected(v.Holds), naive.holds, func(h *fsm.Hold) any { return h.String() })
 	sameRecords(t, "requests", collected(v.Requests), naive.requests, func(r *fsm.RequestRecord) any { return r.String() })
-	tokens := collected(func(fn func(*fsm.Token) bool) { v.Tokens("", fn) })
+	tokens := collected(v.Tokens(""))
 	sameRecords(t, "tokens", tokens, naive.tokens, func(k *fsm.Token) any { return *k })
 	checkFigures(t, v, naive)
 	checkHooks(t, v, naive)

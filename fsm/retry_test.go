@@ -30,14 +30,13 @@ func stillOf(m *fsm.Machine) still {
 	for _, j := range s.jobs {
 		j.Exec.Heartbeat = 0
 	}
-	v.Workers("", func(w *fsm.Worker) bool {
+	for w := range v.Workers("") {
 		bare := w.Bare()
 		bare.LastSeen = 0
 		s.workers = append(s.workers, bare)
-		return true
-	})
+	}
 	s.claims, s.holds = collected(v.Claims), collected(v.Holds)
-	s.batches = collected(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
+	s.batches = collected(v.Batches(""))
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,7 +314,7 @@ func TestViewsAreReadBesideApply(t *testing.T) {
 					t.Error("a view changed while it was read")
 				}
 				v.List(fsm.Index{}, allStatuses, 0, func(*fsm.Job) bool { return true })
-				v.Workers("", func(*fsm.Worker) bool { return true })
+				_ = slices.Collect(v.Workers(""))
 				v.Claims(func(*fsm.ClaimRecord) bool { return true })
 			})
 		}

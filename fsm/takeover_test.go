@@ -129,6 +129,8 @@ func running(m *fsm.Machine) (jobs []*fsm.Job) {
 }
 
 func workersOf(m *fsm.Machine) (names []string) {
-	m.View().Workers("", func(w *fsm.Worker) bool { names = append(names, w.Name); return true })
+	for w := range m.View().Workers("") {
+		names = append(names, w.Name)
+	}
 	return names
 }

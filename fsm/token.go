@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -261,9 +262,8 @@ func (m *Machine) Token(id string) *Token { return m.tokens.byID[id] }
 // TokenCount returns the number of tokens.
 func (m *Machine) TokenCount() int { return m.tokens.Len() }
 
-// Tokens calls fn for the tokens whose id is from or later, in the order of ids, until fn
-// returns false.
-func (v *View) Tokens(from string, fn func(*Token) bool) { v.tokens.Ascend(&Token{ID: from}, fn) }
+// Tokens iterates over the tokens whose id is from or later, in the order of ids.
+func (v *View) Tokens(from string) iter.Seq[*Token] { return v.tokens.From(&Token{ID: from}) }
 
 // TokenCount returns the number of tokens.
 func (v *View) TokenCount() int { return v.tokens.Len() }

@@ -28,7 +28,7 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 	case "usage":
 		return p.usage(t, c.ID(0)), true
 	case "tokens":
-		return linesOf(func(fn func(*fsm.Token) bool) { v.Tokens("", fn) }, tokenLine), true
+		return linesOf(v.Tokens(""), tokenLine), true
 	case "announced":
 		return p.announced(), true
 	case "hooks":
@@ -42,13 +42,12 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 	case "history":
 		return lines(p.m.Job(c.ID(0)).Details().History, attemptLine), true
 	case "workers":
-		v.Workers("", func(w *fsm.Worker) bool {
+		for w := range v.Workers("") {
 			if p.m.Quiet(w.Name) != w.Quiet() {
 				t.Errorf("%s: quiet %v in the machine, and %v in the view", w.Name, p.m.Quiet(w.Name), w.Quiet())
 			}
-			return true
-		})
-		return linesOf(func(fn func(*fsm.Worker) bool) { v.Workers("", fn) }, workerLine), true
+		}
+		return linesOf(v.Workers(""), workerLine), true
 	case "claims":
 		return linesOf(v.Claims, claimLine), true
 	case "queues":
@@ -56,9 +55,9 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 	case "turns":
 		return linesOf(v.Turns, turnLine), true
 	case "crons":
-		return linesOf(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) }, cronLine), true
+		return linesOf(v.Crons(""), cronLine), true
 	case "batches":
-		return linesOf(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, batchLine), true
+		return linesOf(v.Batches(""), batchLine), true
 	case "holds":
 		return linesOf(v.Holds, holdLine), true
 	case "requests":
@@ -119,12 +118,8 @@ func (p *player) outbox(t *testing.T, hook string) string {
 }
 
 // outboxOf returns the events in the outbox of a hook.
-func outboxOf(m *fsm.Machine, hook string) (events []*outbox.Event) {
-	m.View().HookEvents(hook, outbox.EventID{}, func(e *outbox.Event) bool {
-		events = append(events, e)
-		return true
-	})
-	return events
+func outboxOf(m *fsm.Machine, hook string) []*outbox.Event {
+	return slices.Collect(m.View().HookEvents(hook, outbox.EventID{}))
 }
 
 // forecast prints how many jobs of each type an entry of these commands would make claimable, or a group of them.

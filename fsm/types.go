@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 
 	"osqueue/fsm/btree"
@@ -109,13 +110,14 @@ func (t *types) rankOf(name string) (r RankedType, ok bool) {
 	return r, true
 }
 
-// Types calls fn for the types that have jobs or settings, in an order and after one of its
-// places, until fn returns false. The place need not exist; nil is before the first one. A
-// type whose rank changes between two Views may change its place.
-func (v *View) Types(o TypeOrder, after *RankedType, fn func(RankedType) bool) {
+// Types iterates over the types that have jobs or settings, in an order and after one of its
+// places. The place need not exist; nil is before the first one. A type whose rank changes between
+// two Views may change its place.
+func (v *View) Types(o TypeOrder, after *RankedType) iter.Seq[RankedType] {
 	if after == nil {
-		v.ranked[o].Scan(fn)
-		return
+		return v.ranked[o].Scan
 	}
-	v.ranked[o].Ascend(*after, func(r RankedType) bool { return typeOrders[o](r, *after) == 0 || fn(r) })
+	return func(yield func(RankedType) bool) {
+		v.ranked[o].Ascend(*after, func(r RankedType) bool { return typeOrders[o](r, *after) == 0 || yield(r) })
+	}
 }

@@ -90,15 +90,14 @@ func TestListsOfTypes(t *testing.T) {
 				}
 				n := 0
 				more = false
-				v.Types(o, after, func(r fsm.RankedType) bool {
+				for r := range v.Types(o, after) {
 					if n == 3 {
 						more = true
-						return false
+						break
 					}
 					n++
 					got = append(got, r)
-					return true
-				})
+				}
 			}
 			if want := rankedNaively(m, o); !slices.Equal(got, want) {
 				t.Fatalf("step %d, order %d:\n%v, want\n%v", step, o, got, want)

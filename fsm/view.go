@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"iter"
+
 	"osqueue/fsm/btree"
 	"osqueue/fsm/outbox"
 )
@@ -74,11 +76,8 @@ func (v *View) LSN() LSN { return v.meta.LSN }
 // Counts returns the number of jobs by status.
 func (v *View) Counts() Counts { return v.counts }
 
-// Workers calls fn for the registered workers whose name is from or later, in the order of
-// names, until fn returns false.
-func (v *View) Workers(from string, fn func(*Worker) bool) {
-	v.workers.Ascend(&Worker{Name: from}, fn)
-}
+// Workers iterates over the registered workers whose name is from or later, in the order of names.
+func (v *View) Workers(from string) iter.Seq[*Worker] { return v.workers.From(&Worker{Name: from}) }
 
 // WorkerCount returns the number of registered workers.
 func (v *View) WorkerCount() int { return v.workers.Len() }
@@ -99,9 +98,8 @@ func (v *View) Queues(fn func(*QueueSettings) bool) { v.queues.Scan(fn) }
 // Cron returns the schedule of that name, or nil.
 func (v *View) Cron(name string) *Cron { return v.crons.Find(&Cron{Name: name}) }
 
-// Crons calls fn for the schedules whose name is from or later, in the order of names,
-// until fn returns false.
-func (v *View) Crons(from string, fn func(*Cron) bool) { v.crons.Ascend(&Cron{Name: from}, fn) }
+// Crons iterates over the schedules whose name is from or later, in the order of names.
+func (v *View) Crons(from string) iter.Seq[*Cron] { return v.crons.From(&Cron{Name: from}) }
 
 // CronCount returns the number of schedules.
 func (v *View) CronCount() int { return v.crons.Len() }
@@ -109,11 +107,8 @@ func (v *View) CronCount() int { return v.crons.Len() }
 // Batch returns the batch with that id, or nil.
 func (v *View) Batch(id string) *JobBatch { return v.batches.Find(&JobBatch{ID: id}) }
 
-// Batches calls fn for the batches whose id is from or later, in the order of ids, until
-// fn returns false.
-func (v *View) Batches(from string, fn func(*JobBatch) bool) {
-	v.batches.Ascend(&JobBatch{ID: from}, fn)
-}
+// Batches iterates over the batches whose id is from or later, in the order of ids.
+func (v *View) Batches(from string) iter.Seq[*JobBatch] { return v.batches.From(&JobBatch{ID: from}) }
 
 // Requests calls fn for the remembered requests, oldest first, until fn returns
 // false.

@@ -97,10 +97,9 @@ func (m *Machine) putWorker(old, w *Worker) {
 // retimeWorkers sets the timers of all workers for new settings, whose timeout may be
 // shorter.
 func (m *Machine) retimeWorkers() {
-	m.workers.Copy().Scan(func(old *Worker) bool {
+	for old := range m.workers.Copy().Scan {
 		m.putWorker(old, new(*old))
-		return true
-	})
+	}
 }
 
 // seen records a heartbeat or report of a registered worker. It moves the timer of the worker if

@@ -156,10 +156,9 @@ func (s *admin) testHook(c *core.Call) error {
 func (s *admin) listHooks(c *core.Call) error {
 	v := c.View()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.Lsn.String()}
-	v.Hooks(func(h *outbox.Hook) bool {
+	for h := range v.Hooks {
 		out.Hooks = append(out.Hooks, hookOf(v, h))
-		return true
-	})
+	}
 	return c.SendJSON(out)
 }
 
@@ -181,10 +180,10 @@ func hookOf(v *fsm.View, h *outbox.Hook) v1.Hook {
 	out.CreatedAt, out.UpdatedAt, out.Pending, out.PendingBytes = h.CreatedAt, h.UpdatedAt, h.Pending, h.Bytes
 	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredAt
 	out.FailingSince, out.LastError = h.FailingSince, h.LastError
-	v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
+	for e := range v.HookEvents(h.Name, outbox.EventID{}) {
 		out.OldestAt = e.At
-		return false
-	})
+		break
+	}
 	for _, a := range h.Alerts {
 		out.Alerts = append(out.Alerts, v1.Alert{Rule: a.Kind.String(), Subject: a.Subject, Since: a.Since, ID: a.ID.String()})
 	}
@@ -201,9 +200,10 @@ func (s *admin) hookDeliveries(c *core.Call) error {
 		return errNoHook
 	}
 	out := v1.HookDeliveries{Pending: []v1.HookEvent{}, Attempts: s.Hooks.Attempts(c.Name), LSN: c.Lsn.String()}
-	v.HookEvents(c.Name, outbox.EventID{}, func(e *outbox.Event) bool {
-		out.Pending = append(out.Pending, hooks.EventOf(e))
-		return len(out.Pending) < pendingShown
-	})
+	for e := range v.HookEvents(c.Name, outbox.EventID{}) {
+		if out.Pending = append(out.Pending, hooks.EventOf(e)); len(out.Pending) == pendingShown {
+			break
+		}
+	}
 	return c.SendJSON(out)
 }

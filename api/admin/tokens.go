@@ -117,9 +117,9 @@ var errNoToken = core.NotThere("token", "the token does not exist, or has expire
 func (s *admin) listTokens(c *core.Call) error {
 	v := c.View()
 	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.Lsn.String()}
-	v.Tokens("", func(t *fsm.Token) bool {
+	for t := range v.Tokens("") {
 		if t.Role == fsm.RoleMark {
-			return true
+			continue
 		}
 		shown := v1.AccessToken{
 			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
@@ -131,8 +131,7 @@ func (s *admin) listTokens(c *core.Call) error {
 			shown.Jobs, shown.Bytes = s.Node.AccountUsage(t.FamilyID())
 		}
 		out.Tokens = append(out.Tokens, shown)
-		return true
-	})
+	}
 	return c.SendJSON(out)
 }
 

@@ -324,7 +324,9 @@ func TestRules(t *testing.T) {
 	}
 	var last *outbox.Event
 	v := n.View()
-	v.HookEvents("h", outbox.EventID{}, func(e *outbox.Event) bool { last = e; return true })
+	for e := range v.HookEvents("h", outbox.EventID{}) {
+		last = e
+	}
 	body := EventOf(last)
 	if body.Type != "bucket.lag" || body.Data.State != "resolved" || body.Data.AlertID == "" || body.Data.AlertID == body.ID {
 		t.Errorf("event %+v", body)

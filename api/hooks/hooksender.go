@@ -151,13 +151,12 @@ func (h *hookSender) look(v *fsm.View) {
 	if old != nil && wasPut(old, h.hook) {
 		h.retryNow()
 	}
-	v.HookEvents(h.name, h.seen, func(e *outbox.Event) bool {
+	for e := range v.HookEvents(h.name, h.seen) {
 		h.seen = e.ID
 		if e.Kind == outbox.Tested {
 			h.urgent = append(h.urgent, e.ID)
 		}
-		return true
-	})
+	}
 	h.urgent = h.urgent[max(0, len(h.urgent)-urgentMax):]
 	for id := range h.ended {
 		if v.HookEvent(h.name, id) == nil {
@@ -178,11 +177,10 @@ func wasPut(old, now *outbox.Hook) bool { return now.UpdatedAt != old.UpdatedAt 
 func (h *hookSender) retryNow() {
 	h.broken = 0
 	waiting := btree.New(byNext)
-	h.waiting.Scan(func(t *try) bool {
+	for t := range h.waiting.Scan {
 		t.failures, t.next = 0, time.Time{}
 		waiting.Set(t)
-		return true
-	})
+	}
 	h.waiting = waiting
 }
 
@@ -239,14 +237,13 @@ func (h *hookSender) isNew(e *outbox.Event) bool { return h.tries[e.ID] == nil &
 // returns one at random: the receiver may reject only some events, and those must not
 // delay the others for as long as the pauses of a broken hook last.
 func (h *hookSender) newEvent(broken bool) (e *outbox.Event) {
-	h.view.HookEvents(h.name, h.tried, func(next *outbox.Event) bool {
+	for next := range h.view.HookEvents(h.name, h.tried) {
 		if h.isNew(next) {
 			e = next
-			return false
+			break
 		}
 		h.tried = next.ID
-		return true
-	})
+	}
 	if e == nil || !broken {
 		return e
 	}
@@ -259,7 +256,7 @@ func (h *hookSender) newEvent(broken bool) (e *outbox.Event) {
 
 // eachNew calls fn for the events that were not tried yet, until it returns false.
 func (h *hookSender) eachNew(fn func(*outbox.Event) bool) {
-	h.view.HookEvents(h.name, h.tried, func(e *outbox.Event) bool { return !h.isNew(e) || fn(e) })
+	h.view.HookEvents(h.name, h.tried)(func(e *outbox.Event) bool { return !h.isNew(e) || fn(e) })
 }
 
 // due takes the event out of waiting that is due first. If none is due, it returns nil and the
@@ -339,20 +336,19 @@ func (h *hookSender) wait(t *try) {
 
 // giveUpOld gives up events that are too old while nothing is delivered.
 func (h *hookSender) giveUpOld(now time.Time) {
-	h.view.HookEvents(h.name, outbox.EventID{}, func(e *outbox.Event) bool {
+	for e := range h.view.HookEvents(h.name, outbox.EventID{}) {
 		if !h.tooOld(e) || len(h.ended) >= endedMax {
-			return false
+			break
 		}
 		t := h.tries[e.ID]
 		if h.ended[e.ID] || t != nil && t.flying {
-			return true
+			continue
 		}
 		if t != nil {
 			h.waiting.Delete(t)
 		}
 		h.end(e.ID, &h.failed, now)
-		return true
-	})
+	}
 }
 
 func (h *hookSender) tooOld(e *outbox.Event) bool {

@@ -67,10 +67,11 @@ func (r *rules) evaluate(ctx context.Context, v *fsm.View) {
 		return
 	}
 	measured := r.measure(v)
-	v.Hooks(func(h *outbox.Hook) bool {
-		r.evaluateHook(ctx, h, measured)
-		return ctx.Err() == nil
-	})
+	for h := range v.Hooks {
+		if r.evaluateHook(ctx, h, measured); ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // ruleKinds has the kinds of all rules.

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/fsm/outbox"
 	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
 )
@@ -35,15 +34,14 @@ func (s *Sender) Run(ctx context.Context, node Node) {
 	watch := newRules(s, node)
 	for ctx.Err() == nil {
 		v := node.View()
-		v.Hooks(func(h *outbox.Hook) bool {
+		for h := range v.Hooks {
 			if senders[h.Name] == nil {
 				own, stop := context.WithCancel(ctx)
 				hs := newHookSender(s, node, h.Name, stop)
 				senders[h.Name] = hs
 				wg.Go(func() { hs.run(own) })
 			}
-			return true
-		})
+		}
 		for name, hs := range senders {
 			if v.Hook(name) == nil {
 				hs.stop()

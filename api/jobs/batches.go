@@ -209,13 +209,12 @@ func (s *jobs) listBatches(c *core.Call) error {
 	}
 	v := c.View()
 	list := v1.BatchList{Batches: []v1.BatchInfo{}, LSN: c.Lsn.String()}
-	v.Batches(from, func(b *fsm.JobBatch) bool {
+	for b := range v.Batches(from) {
 		if len(list.Batches) == limit {
 			list.NextCursor = core.NameCursorOf(list.Batches[limit-1].ID)
-			return false
+			break
 		}
 		list.Batches = append(list.Batches, batchInfo(b))
-		return true
-	})
+	}
 	return c.SendJSON(list)
 }

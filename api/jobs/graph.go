@@ -122,17 +122,14 @@ func (g *grapher) before(at int, j *fsm.Job) {
 // behind adds the jobs that run after j, and the callback of its batch.
 func (g *grapher) behind(at int, j *fsm.Job) {
 	depth := g.out.Jobs[at].Depth + 1
-	g.v.Dependents(j.ID, func(id string) bool {
+	for id := range g.v.Dependents(j.ID) {
 		if later := g.job(id); later == nil || g.hides(later) {
 			g.out.Jobs[at].More = g.out.Jobs[at].More || later != nil
-			return true
+		} else if !g.add(id, depth) {
+			g.out.Jobs[at].More = true
+			break
 		}
-		if g.add(id, depth) {
-			return true
-		}
-		g.out.Jobs[at].More = true
-		return false
-	})
+	}
 	if id := j.Options().Batch; id != "" && !g.ofBatch[g.named(id)] {
 		g.batch(at, id, depth+1)
 	}

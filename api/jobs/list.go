@@ -69,7 +69,7 @@ func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 	case p.newest:
 		v.Newest(p.index(), p.statuses, p.after, fn)
 	case p.index() == fsm.Index{Type: p.jobType} && p.worker != "" && !slices.ContainsFunc(p.statuses, func(s fsm.Status) bool { return s != fsm.InProgress }):
-		v.HeldBy(p.worker, p.after, fn)
+		v.HeldBy(p.worker, p.after)(fn)
 	default:
 		v.List(p.index(), p.statuses, p.after, fn)
 	}

@@ -224,14 +224,13 @@ func (s *queues) listCrons(c *core.Call) error {
 	v := c.View()
 	var crons []*fsm.Cron
 	bytes, more := 0, false
-	v.Crons(from, func(cron *fsm.Cron) bool {
+	for cron := range v.Crons(from) {
 		if more = len(crons) == limit || len(crons) > 0 && bytes >= s.Config.Limits.ListBytes; more {
-			return false
+			break
 		}
 		crons = append(crons, cron)
 		bytes += cronBytes(cron)
-		return true
-	})
+	}
 	built()
 	c.Out = append(c.Out[:0], `{"crons":[`...)
 	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, cron.For(c.Viewer())) }

@@ -82,15 +82,14 @@ func (s *queues) listQueues(c *core.Call) error {
 	v := c.View()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.Lsn.String()}
 	var last fsm.RankedType
-	v.Types(order.by, after, func(t fsm.RankedType) bool {
+	for t := range v.Types(order.by, after) {
 		if len(list.Queues) == limit {
 			list.NextCursor = order.cursor(last)
-			return false
+			break
 		}
 		last = t
 		list.Queues = append(list.Queues, queueOf(v, t.Name, c.State().TypeStats(t.Name)))
-		return true
-	})
+	}
 	return c.SendJSON(list)
 }
 

@@ -110,14 +110,13 @@ func (s *work) listWorkers(c *core.Call) error {
 	v := c.View()
 	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.Lsn.String()}
 	var last string // of the state
-	v.Workers(from, func(w *fsm.Worker) bool {
+	for w := range v.Workers(from) {
 		if len(list.Workers) == limit {
 			list.NextCursor = core.NameCursorOf(last)
-			return false
+			break
 		}
 		list.Workers, last = append(list.Workers, workerOf(v, w)), w.Name
-		return true
-	})
+	}
 	return c.SendJSON(list)
 }
 
@@ -131,10 +130,11 @@ func (s *work) showWorker(c *core.Call) error {
 	}
 	out := workerOf(v, w)
 	out.Name = c.Named(w.Name)
-	v.HeldBy(w.Name, 0, func(j *fsm.Job) bool {
-		out.JobIDs = append(out.JobIDs, j.ID)
-		return len(out.JobIDs) < s.Config.Limits.WorkerJobs
-	})
+	for j := range v.HeldBy(w.Name, 0) {
+		if out.JobIDs = append(out.JobIDs, j.ID); len(out.JobIDs) >= s.Config.Limits.WorkerJobs {
+			break
+		}
+	}
 	return c.SendJSON(out)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/fsm/outbox"
 	"osqueue/storage"
 	"osqueue/storage/document"
 )
@@ -292,60 +291,52 @@ func (l *Leader) noteCarried(c *carried, copied string) {
 // rest collects the records of v that the adopted state does not have.
 func (c *carried) rest(v *fsm.View, f fork) {
 	r := &c.records
-	v.Queues(func(here *fsm.QueueSettings) bool {
+	for here := range v.Queues {
 		if there := c.doc.Queue(here.Name); there == nil || !here.SameAs(there) {
 			r.Settings = append(r.Settings, here)
 		}
-		return true
-	})
-	v.Crons("", func(here *fsm.Cron) bool {
+	}
+	for here := range v.Crons("") {
 		if there := c.doc.Cron(here.Name); there == nil || !here.SameAs(there) {
 			r.Schedules = append(r.Schedules, here)
 		}
-		return true
-	})
-	v.Tokens("", func(here *fsm.Token) bool {
+	}
+	for here := range v.Tokens("") {
 		if there := c.doc.Token(here.ID); there == nil || here.ExpiresAt != there.ExpiresAt {
 			r.Tokens = append(r.Tokens, here)
 		}
-		return true
-	})
-	v.Hooks(func(here *outbox.Hook) bool {
+	}
+	for here := range v.Hooks {
 		if there := c.doc.Hook(here.Name); there == nil || here.UpdatedAt != there.UpdatedAt {
 			r.Hooks = append(r.Hooks, here)
 		}
-		return true
-	})
-	v.Requests(func(here *fsm.RequestRecord) bool {
+	}
+	for here := range v.Requests {
 		if f.since(here) && fsm.RemovedJob(here) == nil && c.m.Request(here.Key) == nil {
 			r.Requests = append(r.Requests, here)
 		}
-		return true
-	})
+	}
 	c.deleted(v, f, r)
 }
 
 // deleted collects the names of the document's records that this cluster has deleted: they are
 // older than the fork, and v lacks them.
 func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
-	c.doc.Crons("", func(there *fsm.Cron) bool {
+	for there := range c.doc.Crons("") {
 		if v.Cron(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
 			r.Deleted = append(r.Deleted, "schedule "+there.Name)
 		}
-		return true
-	})
-	c.doc.Tokens("", func(there *fsm.Token) bool {
+	}
+	for there := range c.doc.Tokens("") {
 		if v.Token(there.ID) == nil && there.CreatedAt <= f.now {
 			r.Deleted = append(r.Deleted, "token "+there.ID)
 		}
-		return true
-	})
-	c.doc.Hooks(func(there *outbox.Hook) bool {
+	}
+	for there := range c.doc.Hooks {
 		if v.Hook(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
 			r.Deleted = append(r.Deleted, "hook "+there.Name)
 		}
-		return true
-	})
+	}
 }
 
 // since reports whether a record of this cluster is younger than the fork.
@@ -356,23 +347,21 @@ func (f fork) since(r *fsm.RequestRecord) bool {
 // findRepeated records the jobs of requests that both clusters have answered. The client has the
 // later answer, so the document's counts, and one request must not run twice.
 func (c *carried) findRepeated(v *fsm.View, f fork) {
-	v.Requests(func(r *fsm.RequestRecord) bool {
+	for r := range v.Requests {
 		if f.since(r) && fsm.RemovedJob(r) == nil && c.m.Request(r.Key) != nil {
 			for _, i := range r.Items {
 				c.repeated[i.JobId] = struct{}{}
 			}
 		}
-		return true
-	})
+	}
 }
 
 // endRemoved ends the jobs of the document that ended here and that retention has removed here.
 // Their results are gone.
 func (c *carried) endRemoved(v *fsm.View, f fork) {
-	v.Requests(func(r *fsm.RequestRecord) bool {
+	for r := range v.Requests {
 		if j := fsm.RemovedJob(r); j != nil && f.since(r) {
 			c.end(j, f)
 		}
-		return true
-	})
+	}
 }

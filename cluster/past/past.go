@@ -311,9 +311,8 @@ func (s *State) TypeStats(name string) fsm.TypeStats { return s.machine.TypeStat
 // AllTypeStats returns the figures of every type that has jobs.
 func (s *State) AllTypeStats() map[string]fsm.TypeStats {
 	all := make(map[string]fsm.TypeStats)
-	s.machine.Types(func(name string, t fsm.TypeStats) bool {
+	for name, t := range s.machine.Types {
 		all[name] = t
-		return true
-	})
+	}
 	return all
 }

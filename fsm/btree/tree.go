@@ -24,6 +24,8 @@
 // end, and compare six items a node where the ends need one.
 package btree
 
+import "iter"
+
 // maxItems is the largest number of items in a node. A node with 63 items and one more
 // child fills allocations of 512 bytes.
 const maxItems = 63
@@ -189,6 +191,11 @@ func (t *Tree[T]) Ascend(from T, fn func(T) bool) {
 	if t.root != nil {
 		t.ascend(t.root, from, fn)
 	}
+}
+
+// From iterates over the items that are not less than from, in order.
+func (t *Tree[T]) From(from T) iter.Seq[T] {
+	return func(yield func(T) bool) { t.Ascend(from, yield) }
 }
 
 func (t *Tree[T]) ascend(n *node[T], from T, fn func(T) bool) bool {

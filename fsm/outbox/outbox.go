@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -32,12 +33,13 @@ func (s *State) HookCount() int { return s.hooks.Len() }
 // Hook returns the hook of that name, or nil.
 func (s *State) Hook(name string) *Hook { return s.hooks.Find(&Hook{Name: name}) }
 
-// HookEvents calls fn for the events in the outbox of a hook that are after an id, oldest
-// first, until fn returns false.
-func (s *State) HookEvents(name string, after EventID, fn func(*Event) bool) {
-	s.events.Ascend(&Event{Hook: name, ID: after}, func(e *Event) bool {
-		return e.Hook == name && (e.ID == after || fn(e))
-	})
+// HookEvents iterates over the events in the outbox of a hook that are after an id, oldest first.
+func (s *State) HookEvents(name string, after EventID) iter.Seq[*Event] {
+	return func(yield func(*Event) bool) {
+		s.events.Ascend(&Event{Hook: name, ID: after}, func(e *Event) bool {
+			return e.Hook == name && (e.ID == after || yield(e))
+		})
+	}
 }
 
 // AllHookEvents calls fn for all events in outboxes, by hook, oldest first, until fn returns
@@ -88,12 +90,11 @@ func (o *Outboxes) Put(op *fsmpb.PutHook, now int64) error {
 		return ErrNoHook // the hook whose secret it would keep is gone
 	}
 	total := h.Buffer()
-	o.hooks.Scan(func(other *Hook) bool {
+	for other := range o.hooks.Scan {
 		if other.Name != h.Name {
 			total += other.Buffer()
 		}
-		return true
-	})
+	}
 	if old == nil && o.hooks.Len() >= HooksMax || total > BuffersMax {
 		return ErrTooMany
 	}
@@ -139,12 +140,11 @@ func (o *Outboxes) Delete(name string) error {
 }
 
 // oldest returns the oldest event in the outbox of a hook, or nil.
-func (o *Outboxes) oldest(name string) (oldest *Event) {
-	o.HookEvents(name, EventID{}, func(e *Event) bool {
-		oldest = e
-		return false
-	})
-	return oldest
+func (o *Outboxes) oldest(name string) *Event {
+	for e := range o.HookEvents(name, EventID{}) {
+		return e
+	}
+	return nil
 }
 
 // Test makes an event for one hook, and returns its number.
@@ -241,15 +241,10 @@ func (o *Outboxes) Tell(e Event, at Stamp) {
 	}
 	o.number++
 	e.Subject, e.Text, e.JobID = cut(e.Subject), cut(e.Text), cut(e.JobID)
-	var wanting []*Hook // the tree must not change under Scan
-	o.hooks.Scan(func(h *Hook) bool {
+	for _, h := range slices.Collect(o.hooks.Scan) { // the tree must not change under Scan
 		if h.Wants(e.Kind, e.Subject) {
-			wanting = append(wanting, h)
+			o.send(h, new(e), at)
 		}
-		return true
-	})
-	for _, h := range wanting {
-		o.send(h, new(e), at)
 	}
 }
 

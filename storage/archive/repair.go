@@ -195,12 +195,9 @@ func need(m *fsm.Machine) error {
 
 // unused reports whether a state is empty and always was.
 func unused(v *fsm.View) bool {
-	m, things := v.Meta(), 0
+	m, things := v.Meta(), v.HookCount()+v.CronCount()+v.TokenCount()
 	v.Queues(func(*fsm.QueueSettings) bool { things++; return false })
-	v.Crons("", func(*fsm.Cron) bool { things++; return false })
-	v.Batches("", func(*fsm.JobBatch) bool { things++; return false })
-	v.Tokens("", func(*fsm.Token) bool { things++; return false })
-	things += v.HookCount()
+	v.Batches("")(func(*fsm.JobBatch) bool { things++; return false })
 	return things == 0 && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 

@@ -91,28 +91,24 @@ func naming(m *fsmpb.Mutation) string {
 func toPause(m *fsm.Machine) Paused {
 	v := m.View()
 	types := make(map[string]bool)
-	m.Types(func(name string, _ fsm.TypeStats) bool {
+	for name := range m.Types {
 		types[name] = true
-		return true
-	})
-	v.Queues(func(q *fsm.QueueSettings) bool {
+	}
+	for q := range v.Queues {
 		types[q.Name] = true
-		return true
-	})
+	}
 	var p Paused
-	v.Crons("", func(c *fsm.Cron) bool {
+	for c := range v.Crons("") {
 		types[c.Job.GetType()] = true
 		if !c.Paused {
 			p.Crons = append(p.Crons, c.Name)
 		}
-		return true
-	})
-	v.Batches("", func(b *fsm.JobBatch) bool {
+	}
+	for b := range v.Batches("") {
 		if b.Callback != nil && !b.Called {
 			types[b.Callback.GetType()] = true
 		}
-		return true
-	})
+	}
 	maps.DeleteFunc(types, func(name string, _ bool) bool {
 		q := v.Queue(name)
 		return q != nil && q.Paused && q.Pause.Until == 0

@@ -48,23 +48,20 @@ var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Block
 func pointOf(m *fsm.Machine) statePoint {
 	v := m.View()
 	p := statePoint{LSN: v.Meta().LSN.String(), Clock: v.Meta().Now, figures: make(map[restoreFigure]int)}
-	m.Types(func(name string, t fsm.TypeStats) bool {
+	for name, t := range m.Types {
 		for _, s := range everyStatus {
 			p.figures[restoreFigure{name, s.String()}] = t.Counts.Of(s)
 		}
-		return true
-	})
+	}
 	count := func(name string, n int) { p.figures[restoreFigure{name: name}] += n }
 	count("(schedules)", v.CronCount())
 	count("(workers)", v.WorkerCount())
-	v.Queues(func(*fsm.QueueSettings) bool {
+	for range v.Queues {
 		count("(types with settings)", 1)
-		return true
-	})
-	v.Batches("", func(*fsm.JobBatch) bool {
+	}
+	for range v.Batches("") {
 		count("(batches)", 1)
-		return true
-	})
+	}
 	return p
 }
 

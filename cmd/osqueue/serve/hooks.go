@@ -92,16 +92,15 @@ func hookCollector(view func() *fsm.View, from *hooks.Sender) collect {
 	return func(out sender) {
 		v := view()
 		now := max(time.Now().UnixMilli(), v.Meta().Now)
-		v.Hooks(func(h *outbox.Hook) bool {
+		for h := range v.Hooks {
 			send(out, hookFigures, h, h.Name)
 			lag := int64(0)
-			v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
+			for e := range v.HookEvents(h.Name, outbox.EventID{}) {
 				lag = now - e.At
-				return false
-			})
+				break
+			}
 			out.gauge(descHookLag, float64(lag)/1000, h.Name)
-			return true
-		})
+		}
 		from.FailedAttempts(func(hook string, n uint64) {
 			if v.Hook(hook) != nil {
 				out.counter(descHookAttempts, float64(n), hook)

@@ -303,9 +303,9 @@ func workerCollector(view func() *fsm.View) collect {
 		v := view()
 		counts := v.Counts()
 		others, shown := counts.Of(fsm.InProgress), 0
-		v.Workers("", func(w *fsm.Worker) bool {
+		for w := range v.Workers("") {
 			if w.Name == fsm.FigureOther || !utf8.ValidString(w.Name) {
-				return true
+				continue
 			}
 			n := v.Held(w.Name)
 			out.gauge(descRunning, float64(n), w.Name)
@@ -314,9 +314,10 @@ func workerCollector(view func() *fsm.View) collect {
 				out.gauge(descCapacity, float64(w.Capacity), w.Name)
 			}
 			others -= n
-			shown++
-			return shown < workersShown
-		})
+			if shown++; shown == workersShown {
+				break
+			}
+		}
 		out.gauge(descRunning, float64(others), fsm.FigureOther)
 	}
 }

@@ -188,12 +188,11 @@ func TestJoin(t *testing.T) {
 	if done.Raft != "10.0.0.4:7099" || done.Bucket != "mem://jobs" {
 		t.Errorf("the raft address is %q and the bucket %q", done.Raft, done.Bucket)
 	}
-	x.node.View().Tokens("", func(r *fsm.Token) bool {
+	for r := range x.node.View().Tokens("") {
 		if strings.Contains(r.ID+r.Name+strings.Join(r.Types, " ")+r.Hash, token.Secret.Text) {
 			t.Errorf("record %s has the secret", r.ID)
 		}
-		return true
-	})
+	}
 
 	// A machine that was cut before it had the answer gets the same certificate; another one
 	// gets none, and neither does one that comes when the token has ended.

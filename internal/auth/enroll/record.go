@@ -129,23 +129,22 @@ func request(id string, join, key *fsm.Token) (Request, error) {
 // Pending returns the requests of a state that wait for an answer, at most pendingMax.
 func Pending(v *fsm.View) []Request {
 	var out []Request
-	v.Tokens(keyRecord, func(key *fsm.Token) bool {
+	for key := range v.Tokens(keyRecord) {
 		id, ok := strings.CutPrefix(key.ID, keyRecord)
 		if !ok || len(out) == pendingMax {
-			return false
+			break
 		}
 		join := v.Token(joinRecord + id)
 		if join == nil || v.Token(certRecord+id) != nil {
-			return true
+			continue
 		}
 		if revoked := v.Token(fsm.RevokedMark(join.Name)); revoked != nil && key.CreatedAt <= revoked.CreatedAt {
-			return true // it will never have one
+			continue // it will never have one
 		}
 		if r, err := request(id, join, key); err == nil {
 			out = append(out, r)
 		}
-		return true
-	})
+	}
 	return out
 }
 

@@ -260,12 +260,11 @@ func samePort(host, of string) string {
 // peers returns the value of --peers with the nodes that have joined with a token.
 func (s *Server) peers() string {
 	out := s.cfg.Site.Peers
-	s.cfg.Node.View().Tokens("", func(t *fsm.Token) bool {
+	for t := range s.cfg.Node.View().Tokens("") {
 		if name, ok := strings.CutPrefix(t.ID, peerRecord); ok && !strings.Contains(","+out, ","+name+"=") {
 			out += "," + name + "=" + PeerAddress(t)
 		}
-		return true
-	})
+	}
 	return out
 }
 
