@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -336,54 +337,44 @@ func memberName(p jsontext.Pointer) string {
 	return Shown(strings.TrimPrefix(string(p), "/"))
 }
 
+// kindWords describe kinds of types in terms of JSON; the others are objects.
+var kindWords = map[reflect.Kind]string{
+	reflect.String:  "text",
+	reflect.Bool:    "true or false",
+	reflect.Int32:   "a whole number of 32 bits",
+	reflect.Uint8:   "a whole number from 0 to 100", // percentages
+	reflect.Float64: "a number",
+	reflect.Int64:   "a whole number of 64 bits",
+	reflect.Int:     "a whole number of 64 bits",
+	reflect.Uint64:  "a whole number of 64 bits that is not negative",
+	reflect.Slice:   "a list",
+}
+
 // wanted describes a type in terms of JSON.
 func wanted(t reflect.Type) string {
-	if t == nil {
+	switch {
+	case t == nil:
 		return "something else"
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int32:
-		return "a whole number of 32 bits"
-	case reflect.Uint8: // percentages
-		return "a whole number from 0 to 100"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Int64, reflect.Int:
-		return "a whole number of 64 bits"
-	case reflect.Uint64:
-		return "a whole number of 64 bits that is not negative"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Pointer:
+	case t.Kind() == reflect.Pointer:
 		return wanted(t.Elem())
-	default:
-		return "an object"
 	}
+	return cmp.Or(kindWords[t.Kind()], "an object")
+}
+
+// valueWords describe the kinds of values apart from numbers.
+var valueWords = map[jsontext.Kind]string{
+	jsontext.KindString: "text", jsontext.KindTrue: "true or false", jsontext.KindFalse: "true or false",
+	jsontext.KindBeginArray: "a list", jsontext.KindBeginObject: "an object", jsontext.KindNull: "null",
 }
 
 func gotten(e *json.SemanticError) string {
-	switch e.JSONKind {
-	case jsontext.KindString:
-		return "text"
-	case jsontext.KindNumber:
-		if len(e.JSONValue) == 0 { // the decoder reports it only if a number was valid
-			return "a number"
-		}
-		return "the number " + Shown(string(e.JSONValue))
-	case jsontext.KindTrue, jsontext.KindFalse:
-		return "true or false"
-	case jsontext.KindBeginArray:
-		return "a list"
-	case jsontext.KindBeginObject:
-		return "an object"
-	case jsontext.KindNull:
-		return "null"
+	switch {
+	case e.JSONKind != jsontext.KindNumber:
+		return cmp.Or(valueWords[e.JSONKind], "something else")
+	case len(e.JSONValue) == 0: // the decoder reports it only if a number was valid
+		return "a number"
 	}
-	return "something else"
+	return "the number " + Shown(string(e.JSONValue))
 }
 
 // shownMax is the number of bytes of a part of a request that an error repeats.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -37,47 +38,36 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.BucketHealed:     v1.EventBucketHealed,
 }
 
-// EventKind returns the event's name on the wire.
-func EventKind(e *notify.Event) string {
-	if e.Kind != fsm.JobChanged {
-		return kindNames[e.Kind]
-	}
-	if e.From == 0 {
-		return v1.EventEnqueued
-	}
-	switch e.Status {
-	case fsm.InProgress:
-		return v1.EventClaimed
-	case fsm.Completed:
-		return v1.EventCompleted
-	case fsm.Dead:
-		return v1.EventDead
-	case fsm.Cancelled:
-		return v1.EventCancelled
-	default:
-		return waitsAgain(e)
-	}
+// statusNames are the events of an existing job whose new status alone says what happened.
+var statusNames = map[fsm.Status]string{
+	fsm.InProgress: v1.EventClaimed,
+	fsm.Completed:  v1.EventCompleted,
+	fsm.Dead:       v1.EventDead,
+	fsm.Cancelled:  v1.EventCancelled,
 }
 
-// waitsAgain returns why an existing job waits now, for a worker or for its time.
-func waitsAgain(e *notify.Event) string {
-	switch e.From {
-	case fsm.Scheduled:
+// endNames are the events of a job that waits again after an attempt, by the end of the attempt.
+var endNames = map[fsm.End]string{
+	fsm.EndFail:    v1.EventFailed,
+	fsm.EndLease:   v1.EventExpired,
+	fsm.EndTimeout: v1.EventTimedOut,
+}
+
+// EventKind returns the event's name on the wire.
+func EventKind(e *notify.Event) string {
+	switch status := statusNames[e.Status]; {
+	case e.Kind != fsm.JobChanged:
+		return kindNames[e.Kind]
+	case e.From == 0:
+		return v1.EventEnqueued
+	case status != "":
+		return status
+	case e.From == fsm.Scheduled:
 		return v1.EventDue
-	case fsm.Blocked:
+	case e.From == fsm.Blocked:
 		return v1.EventUnblocked
-	case fsm.InProgress:
-	default:
+	case e.From != fsm.InProgress:
 		return v1.EventRetried
 	}
-	switch e.End {
-	case fsm.EndFail:
-		return v1.EventFailed
-	case fsm.EndLease:
-		return v1.EventExpired
-	case fsm.EndTimeout:
-		return v1.EventTimedOut
-	default:
-		return v1.EventReleased
-	}
+	return cmp.Or(endNames[e.End], v1.EventReleased)
 }

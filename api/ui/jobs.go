@@ -293,22 +293,17 @@ func (q *request) count(f filter) (n int, more bool, err error) {
 	}
 }
 
-func countOf(s *v1.TypeStats, status string) int {
-	switch status {
-	case v1.StatusScheduled:
-		return s.Scheduled
-	case v1.StatusUnclaimed:
-		return s.Unclaimed
-	case v1.StatusInProgress:
-		return s.InProgress
-	case v1.StatusCompleted:
-		return s.Completed
-	case v1.StatusDead:
-		return s.Dead
-	case v1.StatusCancelled:
-		return s.Cancelled
-	case v1.StatusBlocked:
-		return s.Blocked
+// countOf returns the number of jobs in a status, or else of all.
+func countOf(s *v1.TypeStats, status string) (n int) {
+	counts := map[string]int{
+		v1.StatusScheduled: s.Scheduled, v1.StatusUnclaimed: s.Unclaimed, v1.StatusInProgress: s.InProgress, v1.StatusCompleted: s.Completed,
+		v1.StatusDead: s.Dead, v1.StatusCancelled: s.Cancelled, v1.StatusBlocked: s.Blocked,
 	}
-	return s.Scheduled + s.Unclaimed + s.InProgress + s.Completed + s.Dead + s.Cancelled + s.Blocked
+	if one, known := counts[status]; known {
+		return one
+	}
+	for _, one := range counts {
+		n += one
+	}
+	return n
 }
