@@ -82,6 +82,15 @@ func IsToken(text string) bool { return strings.HasPrefix(text, prefix+"_") }
 // noHash is compared with the secrets of tokens that do not exist.
 var noHash = New().Hash
 
+// Opens reports whether s is the secret of t, which may be nil. Its time says nothing about either.
+func (s *Secret) Opens(t *fsm.Token) bool {
+	hash := noHash
+	if t != nil {
+		hash = t.Hash
+	}
+	return subtle.ConstantTimeCompare([]byte(hash), []byte(s.Hash)) == 1 && t != nil
+}
+
 // Authorize returns the principal of a token. find returns the token of the state with that
 // id, or nil. now is in ms.
 func Authorize(text string, now int64, find func(id string) *fsm.Token) (*Principal, error) {
@@ -90,12 +99,7 @@ func Authorize(text string, now int64, find func(id string) *fsm.Token) (*Princi
 		return nil, err
 	}
 	t := find(s.ID)
-	hash := noHash
-	if t != nil {
-		hash = t.Hash
-	}
-	match := subtle.ConstantTimeCompare([]byte(hash), []byte(s.Hash)) == 1
-	switch {
+	switch match := s.Opens(t); {
 	case t == nil:
 		return nil, fmt.Errorf("%w: token %q: %w", ErrToken, s.ID, ErrUnknown)
 	case !match:

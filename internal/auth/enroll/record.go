@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,14 +57,20 @@ func value(t *fsm.Token, name string) string {
 }
 
 func putBytes(data []byte) []string {
-	text := base64.RawStdEncoding.EncodeToString(data)
 	var out []string
-	for len(text) > 0 {
-		n := min(len(text), pieceBytes)
-		out = append(out, bytesValue+"="+text[:n])
-		text = text[n:]
+	for piece := range slices.Chunk(base64.RawStdEncoding.AppendEncode(nil, data), pieceBytes) {
+		out = append(out, bytesValue+"="+string(piece))
 	}
 	return out
+}
+
+// issue returns the values of a certificate that a node asks for.
+func issue(lifetime int64, hosts []string) []string {
+	texts := []string{lifetimeValue + "=" + strconv.FormatInt(lifetime, 10)}
+	for _, h := range hosts {
+		texts = append(texts, hostValue+"="+h)
+	}
+	return texts
 }
 
 func getBytes(t *fsm.Token) ([]byte, error) {

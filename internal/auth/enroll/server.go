@@ -3,7 +3,6 @@ package enroll
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -232,10 +230,7 @@ func (s *Server) create(ctx context.Context, _ *http.Request, in NewToken) (out 
 		t.Pins = append(t.Pins, certs.PinOf(c))
 	}
 	t.Addresses = s.cfg.Site.Addresses[:min(len(s.cfg.Site.Addresses), addressesMax)]
-	texts := []string{httpValue + "=" + in.HTTP, lifetimeValue + "=" + strconv.FormatInt(in.Lifetime, 10)}
-	for _, h := range in.Hosts {
-		texts = append(texts, hostValue+"="+h)
-	}
+	texts := append([]string{httpValue + "=" + in.HTTP}, issue(in.Lifetime, in.Hosts)...)
 	expires := s.cfg.Node.Now() + in.TTL
 	code, err := s.propose(ctx, record(joinRecord+t.Secret.ID, in.Node, []byte(t.Secret.Hash), expires, texts))
 	if err != nil {
@@ -291,9 +286,6 @@ func (in *NewToken) check() error {
 var errNoToken = refuse(http.StatusForbidden, "the join token does not exist, has expired, or was made before the certificates of its node were revoked: "+
 	"make another one with: osqueue cert join-token")
 
-// noHash is compared with secrets of tokens that do not exist.
-var noHash = auth.New().Hash
-
 // asked answers a request for a certificate, and fills the principal and the node of act. new
 // is set if the request was the first for its key.
 type asked func(ctx context.Context, r *http.Request, in CSR, act *Act) (out Answer, isNew bool, err error)
@@ -321,12 +313,8 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 	if err != nil {
 		return out, false, refuse(http.StatusForbidden, "the secret of the join token is damaged")
 	}
-	hash := noHash
 	t := s.cfg.Node.Token(joinRecord + secret.ID)
-	if t != nil {
-		hash = t.Hash
-	}
-	if match := subtle.ConstantTimeCompare([]byte(hash), []byte(secret.Hash)) == 1; t == nil || !match || t.CreatedAt <= s.revokedAt(t.Name) {
+	if !secret.Opens(t) || t.CreatedAt <= s.revokedAt(t.Name) {
 		s.warn("refused a join token", "client", r.RemoteAddr, "id", secret.ID)
 		return out, false, errNoToken
 	}
@@ -402,14 +390,10 @@ func (s *Server) renew(ctx context.Context, name string, old *x509.Certificate, 
 		return out, false, err
 	}
 	lifetime := old.NotAfter.Sub(certs.IssuedAt(old)).Milliseconds()
-	texts := []string{lifetimeValue + "=" + strconv.FormatInt(max(lifetime, 1), 10)}
-	for _, h := range certs.HostsOf(old) {
-		texts = append(texts, hostValue+"="+h)
-	}
 	expires := max(old.NotAfter.UnixMilli(), s.cfg.Node.Now()+time.Minute.Milliseconds())
 	ops := s.dropAll(id)
 	ops = append(ops,
-		record(joinRecord+id, name, sum(public), expires, texts),
+		record(joinRecord+id, name, sum(public), expires, issue(max(lifetime, 1), certs.HostsOf(old))),
 		record(keyRecord+id, name, sum(public), expires, putBytes(public)))
 	code, err := s.propose(ctx, ops...)
 	if err != nil {
