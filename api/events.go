@@ -13,6 +13,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/internal/sleep"
 )
 
 // The stream of events has the entries that one node has applied, in the order of the log, with
@@ -153,13 +154,7 @@ func (st *eventStream) more() (busy, sent bool) {
 
 // rest waits until there may be something to send. It returns false when the stream ends.
 func (st *eventStream) rest() bool {
-	pause := time.NewTimer(gatherTime)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-st.ctx.Done():
-		return false
-	}
+	sleep.For(st.ctx, gatherTime)
 	for st.ctx.Err() == nil {
 		if !time.Now().Before(st.beat) && !st.keepAlive() {
 			return false

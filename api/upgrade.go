@@ -11,6 +11,7 @@ import (
 	"osqueue/api/core"
 	"osqueue/api/stream"
 	"osqueue/client/api/v1/frame"
+	"osqueue/internal/sleep"
 	"osqueue/internal/web"
 )
 
@@ -184,19 +185,10 @@ const watchStreams = 50 * time.Millisecond
 
 // watchLeader sends the address of every new leader to the clients of all streams.
 func (s *Server) watchLeader(ctx context.Context, before string) {
-	tick := time.NewTicker(watchStreams)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+	for sleep.For(ctx, watchStreams) {
+		if leader, _ := s.Node.Leader(); leader != before {
+			before = leader
+			s.frames.each(func(c *stream.Conn) { c.Move(leader) })
 		}
-		leader, _ := s.Node.Leader()
-		if leader == before {
-			continue
-		}
-		before = leader
-		s.frames.each(func(c *stream.Conn) { c.Move(leader) })
 	}
 }

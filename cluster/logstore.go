@@ -80,16 +80,9 @@ type logBound struct {
 // SnapshotBytes and than that snapshot, and makes raft keep at most TrailingBytes behind
 // it. It runs until ctx ends.
 func (b *logBound) run(ctx context.Context) {
-	tick := time.NewTicker(boundLogEvery)
-	defer tick.Stop()
 	var at uint64 // index of the newest snapshot that is known
 	var rest time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for sleep.For(ctx, boundLogEvery) {
 		b.trail()
 		if bytesAfter(b.raftLog.Sizes, at) <= b.cfg.SnapshotBytes || time.Now().Before(rest) {
 			continue

@@ -189,12 +189,10 @@ func (n *Node) diverge(lsn fsm.LSN, why error) {
 	if n.cfg.onDisk() {
 		done := make(chan error, 1)
 		go func() { done <- durable.WriteFile(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
-		limit := time.NewTimer(divergedWrite)
-		defer limit.Stop()
 		select {
 		case failed := <-done:
 			err = errors.Join(err, failed)
-		case <-limit.C:
+		case <-time.After(divergedWrite):
 		}
 	}
 	n.replica.fail(err)

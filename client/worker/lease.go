@@ -253,9 +253,7 @@ func (hs *leases) idle(ctx context.Context, then time.Time) {
 	defer hs.setPlan(time.Time{}) // a job added from now on must wake the next idle
 	var over <-chan time.Time
 	if !then.IsZero() {
-		timer := time.NewTimer(time.Until(then))
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(time.Until(then))
 	}
 	select {
 	case <-hs.wake:

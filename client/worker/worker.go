@@ -215,12 +215,10 @@ func (s *session) settleAbandoned(h *lease) {
 
 // drained waits for the last job to leave, for up to d.
 func (s *session) drained(d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
 	select {
 	case <-s.leases.empty():
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }

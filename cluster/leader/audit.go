@@ -68,9 +68,7 @@ func (t *Term) rest(ctx context.Context, looks *int) bool {
 	}
 	var due <-chan time.Time
 	if interval > 0 {
-		timer := time.NewTimer(interval)
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(interval)
 	}
 	select {
 	case <-ctx.Done():

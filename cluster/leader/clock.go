@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // leaderClock is the clock of an active leader. It starts at the later of the machine's
@@ -39,15 +41,8 @@ func (c *leaderClock) watch(ctx context.Context) {
 	c.now()
 	c.setWatched(true)
 	defer c.setWatched(false)
-	tick := time.NewTicker(clockTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.now()
-		}
+	for sleep.For(ctx, clockTick) {
+		c.now()
 	}
 }
 

@@ -283,12 +283,10 @@ func (l *Leader) CheckBucket(ctx context.Context) error {
 		defer cancel()
 		return nil, l.tryBucket(ctx)
 	})
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case try := <-tried:
 		return try.Err
-	case <-timer.C:
+	case <-time.After(limit):
 		return fmt.Errorf("the bucket has not answered for %v", limit)
 	case <-ctx.Done():
 		return ctx.Err()

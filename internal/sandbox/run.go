@@ -256,11 +256,9 @@ func (r *run) watch(stop context.CancelCauseFunc) func() {
 		defer close(ended)
 		pause := 200 * time.Millisecond
 		for {
-			timer := time.NewTimer(pause)
 			select {
-			case <-timer.C:
+			case <-time.After(pause):
 			case <-done:
-				timer.Stop()
 				return
 			}
 			began := time.Now()
@@ -288,13 +286,11 @@ func (r *run) wait(ctx context.Context) error {
 	}
 	r.ended = true
 	r.terminate()
-	timer := time.NewTimer(KillDelay)
-	defer timer.Stop()
 	select {
 	case err := <-ended:
 		r.kill() // the other processes had the same delay
 		return err
-	case <-timer.C:
+	case <-time.After(KillDelay):
 	}
 	r.kill()
 	return <-ended

@@ -72,12 +72,11 @@ func drain(dst io.Writer, src io.Reader) {
 // await waits until both outputs are read to the end. It returns false if a process
 // still holds a pipe open after d; it has then cut the pipes.
 func (s *streams) await(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	late := time.After(d)
 	for n := range 2 {
 		select {
 		case <-s.done:
-		case <-timer.C:
+		case <-late:
 			s.cut()
 			for range 2 - n {
 				<-s.done
