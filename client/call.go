@@ -183,14 +183,7 @@ func endsWithin(ctx context.Context, pause time.Duration) bool {
 	return ok && time.Until(end) <= pause
 }
 
-func newPauses() *backoff.ExponentialBackOff {
-	return &backoff.ExponentialBackOff{
-		InitialInterval:     50 * time.Millisecond,
-		RandomizationFactor: 0.5,
-		Multiplier:          2,
-		MaxInterval:         time.Second,
-	}
-}
+func newPauses() *backoff.ExponentialBackOff { return sleep.Pauses(50*time.Millisecond, time.Second) }
 
 // trial holds the results of the attempts of one call.
 type trial struct {

@@ -44,8 +44,7 @@ func (c *Admin) State(ctx context.Context) (json.RawMessage, error) {
 // Status returns the status of the cluster as the leader sees it. If there is no
 // leader, any node answers.
 func (c *Admin) Status(ctx context.Context) (v1.Status, error) {
-	k := call{op: "status", path: v1.PathStatus}
-	return send[v1.Status](ctx, c.caller, k)
+	return send[v1.Status](ctx, c.caller, call{op: "status", path: v1.PathStatus})
 }
 
 // NodeStatus is the answer of one server to StatusAll.
@@ -82,8 +81,7 @@ func (c *Admin) Ready(ctx context.Context, server string) error {
 // statusOf asks one server for its status.
 func (c *caller) statusOf(ctx context.Context, server string) (v1.Status, error) {
 	var status v1.Status
-	k := call{op: "status", path: v1.PathStatus}
-	err := c.askOnce(ctx, server, k, func(body []byte) error { return decode(body, &status) })
+	err := c.askOnce(ctx, server, call{op: "status", path: v1.PathStatus}, func(body []byte) error { return decode(body, &status) })
 	return status, err
 }
 

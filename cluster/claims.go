@@ -43,18 +43,14 @@ func (c *Claims) AwaitClaim(ctx context.Context, until <-chan struct{}, claim *f
 	defer c.ready.Forget(s)
 	for {
 		a, err := c.sleep(ctx, until, r, s)
-		if a != nil || err != nil {
-			return orZero(a), err
+		switch {
+		case err != nil:
+			return Awaited{}, err
+		case a != nil:
+			return *a, nil
 		}
 		c.ready.Resume(s) // other claims got the jobs of the entry
 	}
-}
-
-func orZero(a *Awaited) Awaited {
-	if a == nil {
-		return Awaited{}
-	}
-	return *a
 }
 
 // sleep waits with a claim until its wait is over in one of the ways of AwaitClaim. It

@@ -31,11 +31,11 @@ func Routes(c *core.Core) []core.Route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []core.Route{
 		{Method: get, Path: v1.PathQueues, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listQueues, Params: page},
-		{Method: get, Path: queue, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showQueue},
+		{Method: get, Path: queue, At: core.UpToDate, Right: auth.Read, Past: true, Handle: named((*core.Call).JobType, s.showQueue)},
 		{Method: http.MethodPatch, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.changeQueue)},
-		{Method: del, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: s.resetQueue},
-		{Method: post, Path: queue + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: s.pauseQueue},
-		{Method: post, Path: queue + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: s.resumeQueue},
+		{Method: del, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).JobType, s.resetQueue)},
+		{Method: post, Path: queue + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.pauseQueue)},
+		{Method: post, Path: queue + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.resumeQueue)},
 
 		{Method: get, Path: v1.PathCrons, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listCrons, Params: page[:2]},
 		{Method: get, Path: cron, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showCron},
@@ -55,12 +55,19 @@ func Routes(c *core.Core) []core.Route {
 // A queue is a type of jobs. Every type exists: one without jobs and settings
 // has no figures, and is in no list.
 
-// showQueue is GET /v1/queues/{type}.
-func (s *queues) showQueue(c *core.Call) error {
-	jobType, err := c.JobType()
-	if err != nil {
-		return err
+// named lets do answer calls about the type in their path, which read returns.
+func named(read func(*core.Call) (string, error), do func(c *core.Call, jobType string) error) func(*core.Call) error {
+	return func(c *core.Call) error {
+		jobType, err := read(c)
+		if err != nil {
+			return err
+		}
+		return do(c, jobType)
 	}
+}
+
+// showQueue is GET /v1/queues/{type}.
+func (s *queues) showQueue(c *core.Call, jobType string) error {
 	v := c.View()
 	return c.SendJSON(queueOf(v, jobType, c.State().TypeStats(jobType)))
 }
@@ -171,11 +178,7 @@ func (s *queues) changeQueue(c *core.Call, in *v1.QueueSettings) error {
 }
 
 // pauseQueue is POST /v1/queues/{type}/pause.
-func (s *queues) pauseQueue(c *core.Call) error {
-	jobType, err := c.NewJobType()
-	if err != nil {
-		return err
-	}
+func (s *queues) pauseQueue(c *core.Call, jobType string) error {
 	var in v1.NewPause
 	if err := c.DecodeOptional(&in); err != nil {
 		return err
@@ -228,11 +231,7 @@ func (s *queues) pauseEnd(in *v1.NewPause) (int64, error) {
 }
 
 // resumeQueue is POST /v1/queues/{type}/resume.
-func (s *queues) resumeQueue(c *core.Call) error {
-	jobType, err := c.NewJobType()
-	if err != nil {
-		return err
-	}
+func (s *queues) resumeQueue(c *core.Call, jobType string) error {
 	return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: new(false)})
 }
 
@@ -250,11 +249,7 @@ func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
 
 // resetQueue is DELETE /v1/queues/{type}: all settings return to their defaults. The jobs stay.
 // If there are no settings, this is not an error, so that the request can be repeated.
-func (s *queues) resetQueue(c *core.Call) error {
-	jobType, err := c.JobType()
-	if err != nil {
-		return err
-	}
+func (s *queues) resetQueue(c *core.Call, jobType string) error {
 	res, err := s.Propose(c, setQueueOf(&fsmpb.SetQueue{Name: jobType, Remove: true}))
 	if err != nil {
 		return err

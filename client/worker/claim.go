@@ -89,12 +89,7 @@ func (s *session) claimAs(ctx context.Context, a *claimRequest, opts client.Clai
 }
 
 func newPauses() *backoff.ExponentialBackOff {
-	return &backoff.ExponentialBackOff{
-		InitialInterval:     200 * time.Millisecond,
-		RandomizationFactor: 0.5,
-		Multiplier:          2,
-		MaxInterval:         5 * time.Second,
-	}
+	return sleep.Pauses(200*time.Millisecond, 5*time.Second)
 }
 
 // accept starts the jobs of a claim, or keeps them until a slot is free.

@@ -5,6 +5,8 @@ package sleep
 import (
 	"context"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // For waits for d, if it is positive, and reports whether ctx is still active.
@@ -20,6 +22,11 @@ func For(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return ctx.Err() == nil
 	}
+}
+
+// Pauses returns pauses that double from first to most, each longer or shorter by up to half of it.
+func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{InitialInterval: first, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: most}
 }
 
 // Wake lets the receiver of ch, which has room for one, continue now or when it next receives. It never blocks.
