@@ -21,6 +21,7 @@ type still struct {
 	claims  []*fsm.ClaimRecord
 	holds   []*fsm.Hold
 	batches []*fsm.JobBatch
+	tokens  int
 }
 
 func stillOf(m *fsm.Machine) still {
@@ -36,7 +37,7 @@ func stillOf(m *fsm.Machine) still {
 		s.workers = append(s.workers, bare)
 	}
 	s.claims, s.holds = collected(v.Claims), collected(v.Holds)
-	s.batches = collected(v.Batches(""))
+	s.batches, s.tokens = collected(v.Batches("")), v.TokenCount()
 	return s
 }
 
