@@ -157,6 +157,7 @@ func TestAnswerToARefusedBody(t *testing.T) {
 	} {
 		for path, want := range map[string]int{"/v1/jobs": http.StatusRequestEntityTooLarge, "/nowhere": http.StatusNotFound} {
 			t.Run(name+path, func(t *testing.T) {
+				t.Parallel()
 				conn := s.dial()
 				_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+head)
 				to := io.WriteCloser(nopCloser{conn})

@@ -131,9 +131,6 @@ func (f *fakeNode) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.
 
 func (f *fakeNode) entriesSoFar() int { return locked(f, func() int { return f.entries }) }
 
-// asleep returns the number of claims that wait.
-func (f *fakeNode) asleep() int { return locked(f, func() int { return f.sleeping }) }
-
 func (f *fakeNode) Refusal() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -189,6 +189,7 @@ func TestDocumentExamplesAreServed(t *testing.T) {
 	t.Parallel()
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			a := s.try(newExampleRig(t), "Prefer", v1.PreferStrict)
 			wanted := a.status == http.StatusOK || a.status == http.StatusNoContent
 			if s.template == frame.Path { // an example has no header

@@ -215,7 +215,9 @@ func setField(of any, path, value string) {
 		v = v.FieldByName(name)
 	}
 	var err error
-	switch d, n := time.Duration(0), int64(0); {
+	var d time.Duration
+	var n int64
+	switch {
 	case v.Kind() == reflect.String:
 		v.SetString(value)
 	case v.Kind() == reflect.Slice:
@@ -523,7 +525,7 @@ func (p *player) fits(want, got any, whole bool) error {
 	case string:
 		return p.fitsText(want, got)
 	}
-	if got != want && !(isZero(got) && isZero(want)) {
+	if got != want && (!isZero(got) || !isZero(want)) {
 		return fmt.Errorf("is %v, want %v", got, want)
 	}
 	return nil

@@ -200,6 +200,7 @@ func TestSlowAndLargeRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	s := newServed(t, func(c *core.Config) { c.Timeouts.Header, c.Timeouts.Body = 100*time.Millisecond, 150*time.Millisecond })
 	t.Run("head", func(t *testing.T) {
+		t.Parallel()
 		conn := s.dial()
 		_, _ = io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost:")
 		if b, err := io.ReadAll(conn); err != nil || strings.HasPrefix(string(b), "HTTP/1.1 200") {
@@ -207,11 +208,13 @@ func TestSlowAndLargeRequestsAreCutOff(t *testing.T) {
 		}
 	})
 	t.Run("body", func(t *testing.T) {
+		t.Parallel()
 		conn := s.dial()
 		_, _ = io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
 		refused(t, s.read(conn), http.StatusRequestTimeout, v1.TagTimeout)
 	})
 	t.Run("large head", func(t *testing.T) {
+		t.Parallel()
 		conn := s.dial()
 		_, _ = io.WriteString(conn, "GET /status HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
 		if a := s.read(conn); a.status != http.StatusRequestHeaderFieldsTooLarge {

@@ -116,6 +116,7 @@ func TestFloodsOfControlFramesArePaced(t *testing.T) {
 		"PRIORITY": func(f *http2.Framer) error { return f.WritePriority(1, http2.PriorityParam{StreamDep: 3}) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newServed(t)
 			conn := s.dial()
 			var b bytes.Buffer

@@ -22,6 +22,7 @@ func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/v1/jobs/race?waitMs=60000", "/v1/jobs/race/logs?waitMs=60000"} {
 		t.Run(path, func(t *testing.T) {
+			t.Parallel()
 			g := secured(t, core.SecurityOn, nil)
 			g.s.Config.Timeouts.Wait = 2 * time.Second
 			admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
@@ -268,6 +269,7 @@ func TestNoOperationReachesTheObjectsOfOthers(t *testing.T) {
 	for _, s := range samples() {
 		for name, scope := range scopes {
 			t.Run(s.name+" "+name, func(t *testing.T) {
+				t.Parallel()
 				g := newForeignRig(t)
 				head := g.give(scope)
 				before := ofOthers(g)

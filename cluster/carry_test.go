@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/document"
 )
@@ -41,16 +40,6 @@ func (l *lab) keys(prefix string) (keys []string) {
 		l.t.Fatal(err)
 	}
 	return keys
-}
-
-// propose applies one mutation, which must be answered with OK.
-func (l *lab) propose(m *member, op *fsmpb.Mutation) fsm.Result {
-	l.t.Helper()
-	r, _, err := m.Propose(l.t.Context(), op)
-	if err != nil || r.Code != fsm.OK {
-		l.t.Fatalf("propose: %v, %v", r.Code, err)
-	}
-	return r
 }
 
 // release lets any cluster take the document over at once.

@@ -592,10 +592,11 @@ func (s *scene) look(c script.Command) (out string, ok bool) {
 			cfg.Name, cfg.Peers = name, nil
 		}
 		n, err := Open(cfg)
-		if err == nil {
-			err = fmt.Errorf("it starts: %v", n.Close())
+		if err != nil {
+			return err.Error(), true
 		}
-		return err.Error(), true
+		_ = n.Close()
+		return "it starts", true
 	}
 	return "", false
 }

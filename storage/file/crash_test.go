@@ -184,6 +184,7 @@ func TestFrozenWriter(t *testing.T) {
 	for _, step := range replaceSteps {
 		for _, more := range []int{1, kept + 10} {
 			t.Run(fmt.Sprintf("%s/%d", step, more), func(t *testing.T) {
+				t.Parallel()
 				ctx, b := t.Context(), open(t, t.TempDir())
 				v := b.PutIfAbsent(ctx, "k", []byte("start")).Version
 				v = b.PutIfMatch(ctx, "k", []byte("old"), v).Version

@@ -69,6 +69,7 @@ func (d driver) fresh(t *testing.T, endpoint string) storage.Bucket {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d driver) {
 		endpoint := store.Server(t, d.kind)
 		second := func(t *testing.T, b storage.Bucket) storage.Bucket {
@@ -80,9 +81,13 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestHTTPFaults(t *testing.T) { each(t, runFaults) }
+func TestHTTPFaults(t *testing.T) {
+	t.Parallel()
+	each(t, runFaults)
+}
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d driver) {
 		b := d.fresh(t, store.Server(t, d.kind))
 		defer b.Close()

@@ -180,7 +180,7 @@ func (c *nodes) leads() (leader, follower *node, err error) {
 		if s.Err == nil && s.Status.State == v1.StateLeader {
 			return c.all[i], c.all[1-i], nil
 		}
-		err = errors.Join(err, fmt.Errorf("%s is a %s: %v", c.all[i].name, s.Status.State, s.Err))
+		err = errors.Join(err, fmt.Errorf("%s is a %s: %w", c.all[i].name, s.Status.State, s.Err))
 	}
 	return nil, nil, err
 }
