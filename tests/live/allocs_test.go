@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -49,12 +50,16 @@ func TestAllocationsOfAnEnqueue(t *testing.T) {
 				defer open[i].conn.Close()
 			}
 			runCallers(t, open, 20)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			runCallers(t, open, calls)
-			runtime.ReadMemStats(&after)
-			per := float64(after.Mallocs-before.Mallocs) / (callers * calls)
-			t.Logf("%.1f allocations, %.0f bytes an enqueue", per, float64(after.TotalAlloc-before.TotalAlloc)/(callers*calls))
+			// The costs of an entry and of time are shared by fewer calls on a busy machine, so the least of three counts.
+			per := math.Inf(1)
+			for range 3 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				runCallers(t, open, calls)
+				runtime.ReadMemStats(&after)
+				per = min(per, float64(after.Mallocs-before.Mallocs)/(callers*calls))
+				t.Logf("%.1f allocations, %.0f bytes an enqueue", per, float64(after.TotalAlloc-before.TotalAlloc)/(callers*calls))
+			}
 			switch {
 			case way.name == "bare":
 				floor = per
