@@ -20,7 +20,6 @@ const EVENTS = ["enqueued", "claimed", "completed", "failed", "released"];
 const ENDS = { complete: "completed", fail: "failed", release: "released" };
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const LOOPBACK = /^(https?:\/\/)?(localhost|127\.[0-9.]+|\[::1\]):/;
-const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"];
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
 
 /** A call that failed; `committed` tells "no", the write certainly did not take place, from "unknown". */
@@ -214,7 +213,7 @@ export class Client {
         if (status === 400 && text?.startsWith("Client sent an HTTP request to an HTTPS server"))
           throw new QueueError(`${server} speaks TLS: give ca, OSQUEUE_CA or a context`, status);
         [answer, message] = [{}, `${server}: ${status || ""} ${e.message || e.code}`];
-        unknown ||= status < 300 && !UNSENT.includes(e.code);
+        unknown ||= status < 300 && !e.unsent;
       }
       const tag = answer._tag ?? "";
       unknown ||= answer.committed === "unknown" || (answer.committed !== "no" && status >= (tag ? 500 : 400));
@@ -243,7 +242,8 @@ export class Client {
       });
       const late = (e) => (e.name === "AbortError" ? new Error(`no answer within ${limit} ms`) : e);
       const one = (e) => (e.errors ? Object.assign(e, { message: e.errors.map((x) => x.message).join(", ") }) : e);
-      request.on("error", (e) => fail(one(late(e)))).end(body);
+      request.on("socket", (s) => { s.connecting ? s.once("connect", () => { request.met = 1; }) : request.met = 1; });
+      request.on("error", (e) => fail(Object.assign(one(late(e)), { unsent: !request.met }))).end(body);
     });
   }
 
