@@ -193,7 +193,9 @@ import ctypes, mmap
 m = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 m.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") # mov eax, 20; int 0x80; ret
 print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))())`
-	kernelHasThem := exec.Command("/usr/bin/python3", "-Ic", getpid).Run() == nil // else the instruction is a fault
+	probe := exec.Command("/usr/bin/python3", "-Ic", getpid)
+	probe.Dir = t.TempDir()             // for its core dump
+	kernelHasThem := probe.Run() == nil // else the instruction is a fault
 	if !kernelHasThem {
 		t.Log("this kernel has no calls of i386; only those of x32 are tried")
 	}
