@@ -98,7 +98,7 @@ func attackSandbox(t *testing.T, level string) {
 			"--sandbox-uids", fmt.Sprintf("%d-%d", first, first+31))
 	}
 	// A loaded machine takes its time; jobs that do not end by themselves get little.
-	w, brief := work("c", "40s"), work("brief", "4s")
+	w, brief := work("c", "2m"), work("brief", "4s")
 	s := &sandboxed{target: g, t: t}
 	if j := s.run("c", "who", []string{"/usr/bin/id", "-u"}); j.LastError != "" || strings.TrimSpace(outOf(t, j).Stdout) == "0" {
 		t.Fatalf("a good job: %+v", j)
@@ -175,7 +175,7 @@ func (s *sandboxed) run(jobType, id string, argv []string) *v1.Job {
 		s.t.Fatal(a.Body)
 	}
 	job := new(v1.Job)
-	s.Eventually(90*time.Second, "the end of "+id, func() error {
+	s.Eventually(150*time.Second, "the end of "+id, func() error {
 		a := try(s.t, n, "GET", v1.PathJobs+"/"+id, "", "")
 		job = new(v1.Job)
 		if err := json.Unmarshal([]byte(a.Body), job); err != nil {
