@@ -11,12 +11,15 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
 # The packages of tests/ that need no processes, browsers and containers; make e2e has all others.
 UNITS := check|history|measure|model|replay|vm|workload
-GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
+GO_BUILD := GOWORK=off go build
 
 # Tests start an emulator of GCS, which brings Google's client. This tag leaves out the
 # packages of the client for gRPC, so that tests build faster. The program does not contain the client.
 TAGS := disable_grpc_modules
-export GOFLAGS := $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS)
+# Programs, tests and linters are built in one way, so that they share the build cache.
+export CGO_ENABLED := 0
+SHARED := -buildvcs=false -trimpath -tags=$(TAGS)
+export GOFLAGS := $(filter-out $(SHARED),$(GOFLAGS)) $(SHARED)
 
 # What the test targets run, and for how long at most.
 TEST_FLAGS ?= -timeout 15m
@@ -27,13 +30,13 @@ RACE_FLAGS ?= -timeout 20m
 STORES_FLAGS ?= -timeout 5m
 FUZZTIME ?= 20000x
 MODEL_CHECKS ?= 20000
-BENCH ?= go run -buildvcs=false ./tests/bench
+BENCH ?= go run ./tests/bench
 STORES ?= gofakes3 versitygw gcs file
 ROUNDS ?= 6
 SOAK ?= 10m
 SIM ?= 10h
 # tests/peers is a module of its own, so that the client of NATS is in no other build list.
-PEERS := GOWORK=off GOFLAGS=-mod=mod OSQUEUE_BIN=$(CURDIR)/bin/osqueue PEERS_NATS_SERVER=$(CURDIR)/bin/peers/nats-server
+PEERS := GOWORK=off GOFLAGS='$(SHARED) -mod=mod' OSQUEUE_BIN=$(CURDIR)/bin/osqueue PEERS_NATS_SERVER=$(CURDIR)/bin/peers/nats-server
 
 # Compose is a plugin of docker here and a program of its own there.
 COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
@@ -68,7 +71,7 @@ generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-con
 
 .PHONY: wire-types
 wire-types: ## Generate the wire types from api/openapi.yaml; a test of internal/wiregen holds that they are current
-	go run -buildvcs=false ./internal/wiregen
+	go run ./internal/wiregen
 
 .PHONY: clean
 clean: ## Remove what was built, the tools too
@@ -82,8 +85,8 @@ GO_TEST = bin/gotestsum --format pkgname-and-test-fails -- -vet=off '-ldflags=-s
 
 # The package cluster takes longest, and comes first: at the end it would leave a processor idle.
 .PHONY: test
-test: build bin/gotestsum ## Run the tests of the packages, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue $(GO_TEST) $(TEST_FLAGS) ./cluster $$(go list $(PKGS) | grep -vE '/tests/' ; go list ./tests/... | grep -E '/tests/($(UNITS))(/|$$)')
+test: bin/gotestsum ## Run the tests of the packages, and list the skipped ones with their reasons
+	$(GO_TEST) $(TEST_FLAGS) ./cluster $$(go list $(PKGS) | grep -vE '/tests/' ; go list ./tests/... | grep -E '/tests/($(UNITS))(/|$$)')
 	go test -tags $(TAGS),nextlevel -vet=off -run Level ./fsm ./cluster
 
 .PHONY: e2e
@@ -92,7 +95,7 @@ e2e: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bi
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
-	go test -race $(RACE_FLAGS) $(PKGS)
+	CGO_ENABLED=1 go test -race $(RACE_FLAGS) $(PKGS)
 
 .PHONY: stores
 stores: build versitygw-if-possible ## Play faults of processes, buckets and disks on each store of STORES (default all four)
@@ -115,7 +118,7 @@ mutants: build ## Seed the defects of tests/mutants, and check that each is caug
 
 .PHONY: vm
 vm: ## Run the sandbox's tests in a virtual machine that has control groups of version 2
-	go run -buildvcs=false ./tests/vm $(VM_FLAGS)
+	go run ./tests/vm $(VM_FLAGS)
 
 .PHONY: lint
 lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import rules are among them)
@@ -183,11 +186,11 @@ bench-compare: build bin/benchstat ## Measure commit BASE and this tree in turns
 
 bin/peers/nats-server: # pinned in tests/peers/go.mod
 	@mkdir -p $(@D)
-	cd tests/peers && $(PEERS) timeout 900 go build -buildvcs=false -o $(CURDIR)/$@ github.com/nats-io/nats-server/v2
+	cd tests/peers && $(PEERS) timeout 900 go build -o $(CURDIR)/$@ github.com/nats-io/nats-server/v2
 
 .PHONY: bench-peers
 bench-peers: build bin/peers/nats-server ## Measure NATS beside osqueue, in 20 minutes
-	@cd tests/peers && $(PEERS) go run -buildvcs=false . $(BENCH_FLAGS)
+	@cd tests/peers && $(PEERS) go run . $(BENCH_FLAGS)
 
 .PHONY: bench-peers-check
 bench-peers-check: build ## Run each cell of bench-peers for a moment, with NATS if it is built
@@ -232,7 +235,7 @@ define tool
 TOOLS += bin/$(1)
 bin/$(1): $(2)/go.mod $(2)/go.sum | bin
 	@echo 'building $(1) (pinned in $(2)/go.mod)'
-	@GOWORK=off go build -C $(2) -buildvcs=false -o $$(CURDIR)/$$@ $(3)
+	@GOWORK=off go build -C $(2) -o $$(CURDIR)/$$@ $(3)
 	@touch $$@
 endef
 

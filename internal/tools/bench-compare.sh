@@ -13,8 +13,8 @@ trap 'rm -rf "$dir"' EXIT
 
 mkdir "$dir/tree"
 git archive "$commit" | tar -x -C "$dir/tree"
-(cd "$dir/tree" && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$dir/base" ./cmd/osqueue)
-go build -buildvcs=false -o "$dir/bench" ./tests/bench
+(cd "$dir/tree" && GOWORK=off go build -ldflags '-s -w' -o "$dir/base" ./cmd/osqueue)
+go build -o "$dir/bench" ./tests/bench
 
 # measure NAME PROGRAM [FLAG...] adds a run to NAME.txt, in the format of Go's benchmarks.
 measure() {
