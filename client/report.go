@@ -3,8 +3,12 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/envelope"
 )
 
 // Complete ends a claim with success and stores the result; nil means no result.
@@ -56,4 +60,189 @@ func (c *Client) report(ctx context.Context, l Lease, k call) error {
 	k.op, k.prefix, k.name, k.safe = k.action, v1.PathJobs, l.JobID, l.Token != 0
 	_, err := sendWrite[v1.Reported](ctx, c.caller, k)
 	return err
+}
+
+// Heartbeat extends the leases of one worker and sends the progress in them. The
+// results are in the order of leases. A lease that is lost has a Beat.Tag and is
+// not an error.
+func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) ([]Beat, error) {
+	const op = "heartbeat"
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	in := v1.HeartbeatBatch{WorkerID: optional(worker)}
+	in.Jobs, _ = inWire(leases, func(l Lease) (v1.Lease, error) { // a progress never fails a heartbeat
+		return v1.Lease{JobID: l.JobID, Token: l.Token, Progress: c.sealProgress(ctx, l)}, nil
+	})
+	k := call{op: op, path: v1.PathHeartbeat, write: true, passing: true}
+	return c.reportMany(ctx, k, in, len(leases))
+}
+
+// Completion is one job of CompleteBatch.
+type Completion struct {
+	Lease  Lease
+	Result json.RawMessage // nil: no result
+	Log    string          // the log of the attempt: UTF-8, at most 16 KiB
+}
+
+// CompleteBatch completes jobs of one worker, each independently of the others. The
+// results are in the order of jobs. A refusal is in Beat.Tag and is not an error.
+func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Completion) ([]Beat, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	out, err := c.completeBatch(ctx, worker, jobs, nil)
+	return beatsOf(out), err
+}
+
+// CompleteAndClaim is CompleteBatch with the next claim of the worker: both are one call
+// and one log entry, so that a worker needs half the calls. The claim does not wait.
+// If it returns an error with an unknown outcome, Claim with the same RequestID returns the
+// claimed jobs.
+func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next ClaimOptions) ([]Beat, []ClaimedJob, error) {
+	const op = "complete and claim"
+	if len(jobs) == 0 || next.Worker == "" {
+		return nil, nil, local(op, errNoWorker)
+	}
+	n := int32(min(max(next.Max, 1), 1<<30))
+	if next.RequestID == "" {
+		next.RequestID = NewID()
+	}
+	out, err := c.completeBatch(ctx, next.Worker, jobs, &v1.NextClaim{
+		RequestID: next.RequestID, Types: next.Types, Max: &n, LeaseMs: inMilliseconds(next.Lease),
+		Instance: next.Instance, Confirms: next.Confirms,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return beatsOf(out), c.claimed(ctx, out.Claimed, next.Worker), nil
+}
+
+var errNoWorker = errors.New("no job or no worker is given: give jobs, and ClaimOptions.Worker")
+
+func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (_ v1.ReportedBatch, err error) {
+	in := v1.CompleteBatch{WorkerID: optional(worker), Claim: next}
+	k := call{op: "complete batch", path: v1.PathComplete, write: true, leases: next != nil}
+	in.Jobs, err = inWire(jobs, func(j Completion) (out v1.CompleteLease, err error) {
+		out = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token}
+		if out.Result, err = c.sealResult(ctx, out.JobID, j.Result); err != nil {
+			return out, err
+		}
+		out.Log, err = c.sealText(ctx, envelope.KindLog, out.JobID, j.Log, maxLogText)
+		return out, err
+	})
+	if err != nil {
+		return v1.ReportedBatch{}, unsent(k.op, err)
+	}
+	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
+		k.key = ownKey(ctx)
+	}
+	return c.reportAll(ctx, k, &in, len(jobs))
+}
+
+// FailedJob is one job of FailBatch.
+type FailedJob struct {
+	Lease   Lease
+	Failure Failure
+}
+
+// FailBatch reports failures of jobs of one worker, each independently of the
+// others. The results are in the order of jobs. A refusal is in Beat.Tag and is not
+// an error.
+func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob) (_ []Beat, err error) {
+	const op = "fail batch"
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	in := v1.FailBatch{WorkerID: optional(worker)}
+	k := call{op: op, path: v1.PathFail, write: true}
+	in.Jobs, err = inWire(jobs, func(j FailedJob) (v1.FailLease, error) {
+		text, err := c.sealError(ctx, j.Lease.JobID, j.Failure)
+		return v1.FailLease{
+			JobID: j.Lease.JobID, Token: j.Lease.Token,
+			Error: text, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
+		}, err
+	})
+	if err != nil {
+		return nil, unsent(op, err)
+	}
+	if slices.ContainsFunc(jobs, func(j FailedJob) bool { return j.Lease.Token == 0 }) {
+		k.key = ownKey(ctx)
+	}
+	return c.reportMany(ctx, k, in, len(jobs))
+}
+
+// ReleaseBatch releases jobs of one worker, each independently of the others. The
+// results are in the order of leases. A refusal is in Beat.Tag and is not an error.
+func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease) ([]Beat, error) {
+	const op = "release batch"
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	in := v1.ReleaseBatch{WorkerID: optional(worker), Jobs: make([]v1.Lease, len(leases))}
+	k := call{op: op, path: v1.PathRelease, write: true}
+	for i, l := range leases {
+		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
+	}
+	if slices.ContainsFunc(leases, func(l Lease) bool { return l.Token == 0 }) {
+		k.key = ownKey(ctx)
+	}
+	return c.reportMany(ctx, k, in, len(leases))
+}
+
+// inWire returns the wire forms of reports, whose texts it encrypts in parallel.
+func inWire[J, W any](jobs []J, wire func(J) (W, error)) ([]W, error) {
+	out := make([]W, len(jobs))
+	return out, inParallel(len(jobs), func(i int) (err error) {
+		out[i], err = wire(jobs[i])
+		return err
+	})
+}
+
+// reportMany sends the body in, which has n reports, with the call k.
+func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat, error) {
+	out, err := c.reportAll(ctx, k, in, n)
+	return beatsOf(out), err
+}
+
+// reportAll is reportMany with the whole answer.
+func (c *Client) reportAll(ctx context.Context, k call, in any, n int) (out v1.ReportedBatch, err error) {
+	if n > MaxBatchJobs {
+		return out, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
+	}
+	k.in = in
+	err = c.do(ctx, k, func(body []byte) error {
+		out = v1.ReportedBatch{}
+		if err := decode(body, &out); err != nil {
+			return err
+		}
+		if len(out.Results) != n {
+			return fmt.Errorf("the server returned %d results for %d reports", len(out.Results), n)
+		}
+		return nil
+	})
+	if err != nil {
+		return v1.ReportedBatch{}, err
+	}
+	return out, nil
+}
+
+// beatsOf returns the results of an answer; nil if there is none.
+func beatsOf(out v1.ReportedBatch) []Beat {
+	if len(out.Results) == 0 {
+		return nil
+	}
+	beats := make([]Beat, len(out.Results))
+	for i, r := range out.Results {
+		beats[i] = Beat{JobID: r.JobID, Tag: refusalOf(r), Cancel: r.Cancel}
+	}
+	return beats
+}
+
+// refusalOf returns the tag of a refused item, or "" if it was accepted.
+func refusalOf(r v1.ReportedItem) string {
+	if r.Status == v1.ItemOK || r.Status == v1.ItemDuplicate {
+		return ""
+	}
+	return r.Status
 }

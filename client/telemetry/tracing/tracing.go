@@ -2,9 +2,13 @@ package tracing
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"log/slog"
 	"maps"
+	"sync"
 
+	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -131,4 +135,95 @@ func end(span trace.Span, err error) {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()
+}
+
+// RootOf returns the context of the root of the spans of a job without the header traceparent. Nodes and
+// workers derive it from the id of the job, so that their spans are of one trace.
+func RootOf(jobID string) trace.SpanContext {
+	sum := xxhash.Sum64String(jobID)
+	c := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled, Remote: true}
+	binary.BigEndian.PutUint64(c.TraceID[:8], sum)
+	binary.BigEndian.PutUint64(c.TraceID[8:], max(mixed(sum+1), 1))
+	binary.BigEndian.PutUint64(c.SpanID[:], max(mixed(sum+2), 1))
+	return trace.NewSpanContext(c)
+}
+
+// mixed returns a number each of whose bits depends on all bits of n: the finalizer of MurmurHash3.
+func mixed(n uint64) uint64 {
+	n = (n ^ n>>33) * 0xff51afd7ed558ccd
+	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
+	return n ^ n>>33
+}
+
+// above returns ctx with the span above those of a job: the one that its headers name, else its root if
+// the tracer knows roots.
+func (t *Tracer) above(ctx context.Context, jobID string, headers map[string]string) context.Context {
+	carrier := propagation.MapCarrier(headers)
+	if t.sampled == nil || trace.SpanContextFromContext(t.text.Extract(context.Background(), carrier)).IsValid() {
+		return t.text.Extract(ctx, carrier)
+	}
+	root := RootOf(jobID)
+	if !t.sampled(root.TraceID()) {
+		root = root.WithTraceFlags(0)
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, root)
+}
+
+// LogHandler returns h with the attributes trace_id and span_id for records whose context is in
+// a span.
+func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
+
+type logHandler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
+
+// recentMax is the number of contexts after which the older half of them is dropped.
+const recentMax = 10_000
+
+// recent has the contexts of spans by key. It keeps at least the last recentMax and at most
+// twice as many. The zero value is ready for use.
+type recent[K comparable] struct {
+	mu       sync.Mutex // guards the fields below
+	now, old map[K]trace.SpanContext
+}
+
+func (r *recent[K]) put(key K, span trace.SpanContext) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now == nil || len(r.now) >= recentMax {
+		r.now, r.old = make(map[K]trace.SpanContext), r.now
+	}
+	r.now[key] = span
+}
+
+func (r *recent[K]) get(key K) (trace.SpanContext, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	span, ok := r.now[key]
+	if !ok {
+		span, ok = r.old[key]
+	}
+	return span, ok
+}
+
+func (r *recent[K]) drop(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.now, key)
+	delete(r.old, key)
 }
