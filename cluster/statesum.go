@@ -11,7 +11,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 	"osqueue/internal/sleep"
 )
 
@@ -188,7 +188,7 @@ func (n *Node) diverge(lsn fsm.LSN, why error) {
 	err := fmt.Errorf("%w: %w; %s", errForked, why, divergedAdvice(n.cfg.DataDir))
 	if n.cfg.onDisk() {
 		done := make(chan error, 1)
-		go func() { done <- durable.WriteFile(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
+		go func() { done <- host.WriteFile(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
 		select {
 		case failed := <-done:
 			err = errors.Join(err, failed)

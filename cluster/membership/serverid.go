@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 
 	"github.com/hashicorp/raft"
 )
@@ -59,7 +59,7 @@ func NewID(dir, name string, before func(raft.ServerID) error) (raft.ServerID, e
 	if err := before(id); err != nil {
 		return "", err
 	}
-	if err := durable.WriteFile(filepath.Join(dir, instanceFile), string(id)+"\n"); err != nil {
+	if err := host.WriteFile(filepath.Join(dir, instanceFile), string(id)+"\n"); err != nil {
 		return "", fmt.Errorf("write the node's identity: %w", err)
 	}
 	return id, nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // Raft starts from any log that it finds, also if the log was deleted or replaced by an
@@ -57,7 +57,7 @@ type witnessFile string
 
 // Load implements WitnessStore. It also removes what a killed process left.
 func (f witnessFile) Load() (*Witnessed, error) {
-	if err := durable.RemoveLeftovers(string(f)); err != nil {
+	if err := host.RemoveLeftovers(string(f)); err != nil {
 		return nil, err
 	}
 	return f.read()
@@ -79,7 +79,7 @@ func (f witnessFile) read() (*Witnessed, error) {
 func (f witnessFile) Save(w Witnessed) error {
 	data, err := w.encode()
 	if err == nil {
-		err = durable.WriteFile(string(f), string(data))
+		err = host.WriteFile(string(f), string(data))
 	}
 	if err != nil {
 		return fmt.Errorf("write the witness of the raft log: %w", err)

@@ -12,7 +12,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // Bootstrap is the first tokens of a cluster as the nodes have them: without the secrets. The
@@ -149,7 +149,7 @@ func (b Bootstrap) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(path, append(data, '\n'), secretMode)
+	return host.ReplaceFile(path, append(data, '\n'), secretMode)
 }
 
 // secretMode is the mode of files that only their owner may read.
@@ -179,7 +179,7 @@ func create(t *fsmpb.Token) *fsmpb.Mutation {
 
 // WriteSecret writes the text of a token to a file that only its owner can read.
 func (s Secret) WriteSecret(path string) error {
-	return durable.Replace(path, []byte(s.Text+"\n"), secretMode)
+	return host.ReplaceFile(path, []byte(s.Text+"\n"), secretMode)
 }
 
 // ReadSecret reads the token in a file.

@@ -22,7 +22,7 @@ import (
 
 	"osqueue/client"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 	"osqueue/tests/cluster"
 )
 
@@ -149,7 +149,7 @@ func copyCA(t *testing.T, c *cluster.Cluster, dirs []string) {
 	read := func(n *cluster.Node) int { return strings.Count(n.Log(), "changed certificates are in use") }
 	for i := len(dirs) - 1; i >= 0; i-- {
 		before := read(c.Nodes[i])
-		if err := durable.Replace(filepath.Join(dirs[i], certs.CAFile), data, 0o600); err != nil {
+		if err := host.ReplaceFile(filepath.Join(dirs[i], certs.CAFile), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c.Eventually(patience, c.Nodes[i].Name+" reads the CA's certificates", func() error {

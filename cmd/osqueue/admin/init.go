@@ -19,7 +19,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // The files of osqueue init besides those of the CA.
@@ -451,7 +451,7 @@ func (in *initialization) copyFiles(dir string, names ...string) error {
 		if err != nil {
 			return err
 		}
-		if err := durable.Replace(to, data, info.Mode().Perm()); err != nil {
+		if err := host.ReplaceFile(to, data, info.Mode().Perm()); err != nil {
 			return err
 		}
 	}

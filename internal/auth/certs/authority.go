@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // The names of a CA's files in its directory.
@@ -178,10 +178,10 @@ func (a *Authority) store() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.Replace(filepath.Join(a.dir, CAFile), Encode(a.bundle...), certMode); err != nil {
+	if err := host.ReplaceFile(filepath.Join(a.dir, CAFile), Encode(a.bundle...), certMode); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(a.dir, caKeyFile), key, keyMode)
+	return host.ReplaceFile(filepath.Join(a.dir, caKeyFile), key, keyMode)
 }
 
 // Request describes a certificate to issue.
@@ -293,8 +293,8 @@ func (a *Authority) storePair(name string, c *x509.Certificate, key *ecdsa.Priva
 		return err
 	}
 	return errors.Join(
-		durable.Replace(filepath.Join(a.dir, name+".key"), data, keyMode),
-		durable.Replace(a.certPath(name), Encode(c), certMode),
+		host.ReplaceFile(filepath.Join(a.dir, name+".key"), data, keyMode),
+		host.ReplaceFile(a.certPath(name), Encode(c), certMode),
 	)
 }
 

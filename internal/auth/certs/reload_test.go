@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // TestReload replaces the files of an identity, first with some that cannot be used.
@@ -37,7 +37,7 @@ func TestReload(t *testing.T) {
 	id.now = func() time.Time { return at }
 	first := id.Expires()
 
-	check(t, durable.Replace(f.Key, []byte("half of a key"), 0o600))
+	check(t, host.ReplaceFile(f.Key, []byte("half of a key"), 0o600))
 	if !id.Expires().Equal(first) || len(errs) != 0 {
 		t.Fatal("the files were looked at again at once")
 	}
@@ -65,7 +65,7 @@ func TestReload(t *testing.T) {
 		for _, suffix := range []string{".key", ".crt"} {
 			data, err := os.ReadFile(filepath.Join(dir, other.Name+suffix))
 			if err == nil {
-				err = durable.Replace(filepath.Join(dir, "n1"+suffix), data, 0o600)
+				err = host.ReplaceFile(filepath.Join(dir, "n1"+suffix), data, 0o600)
 			}
 			check(t, err)
 		}

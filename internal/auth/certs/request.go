@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"osqueue/internal/durable"
+	"osqueue/internal/host"
 )
 
 // OpenKey reads the key in a file, or makes one that only the owner can read, so that a process
@@ -44,7 +44,7 @@ func makeKey(path string) (*ecdsa.PrivateKey, error) {
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return nil, err
 	}
-	return key, durable.Replace(path, data, keyMode)
+	return key, host.ReplaceFile(path, data, keyMode)
 }
 
 // nextSuffix ends the name of the file with a key whose certificate is not in use yet.
@@ -57,7 +57,7 @@ func (f Files) NextKey() (key *ecdsa.PrivateKey, request []byte, err error) {
 
 // Install replaces the certificate with one for NextKey. Load finishes an interrupted Install.
 func (f Files) Install(c *x509.Certificate) error {
-	if err := durable.Replace(f.Cert, Encode(c), certMode); err != nil {
+	if err := host.ReplaceFile(f.Cert, Encode(c), certMode); err != nil {
 		return err
 	}
 	return f.finish()
@@ -171,7 +171,7 @@ func WriteCA(file string, list List) error {
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return err
 	}
-	return durable.Replace(file, Encode(list...), certMode)
+	return host.ReplaceFile(file, Encode(list...), certMode)
 }
 
 // verifies returns an error unless roots verify the certificate of a node.

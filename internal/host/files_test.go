@@ -1,4 +1,4 @@
-package durable
+package host
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func read(t *testing.T, path string) (string, fs.FileMode) {
 func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, want := range []string{"first", "second", ""} {
-		if err := Replace(path, []byte(want), 0o640); err != nil {
+		if err := ReplaceFile(path, []byte(want), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		if got, mode := read(t, path); got != want || mode != 0o640 {
