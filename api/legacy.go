@@ -10,7 +10,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 	"osqueue/internal/web"
 )
 
@@ -28,7 +28,7 @@ func (s *Server) ServeLegacy(ln net.Listener) error {
 type allowedListener struct {
 	net.Listener
 	s    *Server
-	told text.Repeats
+	told limit.Repeats
 }
 
 // Accept implements net.Listener.

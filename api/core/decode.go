@@ -19,7 +19,6 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/limit"
-	"osqueue/internal/text"
 )
 
 // Lenient accepts JSON that RFC 7493 forbids in payloads: duplicate names and
@@ -381,7 +380,7 @@ func gotten(e *json.SemanticError) string {
 const shownMax = 120
 
 // Shown returns a part of a request as an error repeats it.
-func Shown(s string) string { return text.ClipMarked(s, shownMax) }
+func Shown(s string) string { return limit.ClipMarked(s, shownMax) }
 
 // prefersStrict reports whether the request asks for strict handling (RFC 7240).
 func prefersStrict(lines []string) bool {

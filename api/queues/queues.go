@@ -18,7 +18,7 @@ import (
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // queues is about types and schedules.
@@ -204,7 +204,7 @@ func (s *queues) newPause(c *core.Call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	}
 	p := &fsmpb.Pause{Reason: in.Reason, UntilMs: until}
 	if c.Principal != nil {
-		p.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.PauseTextMax)
+		p.By = limit.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.PauseTextMax)
 	}
 	return p, nil
 }

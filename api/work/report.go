@@ -5,7 +5,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // complete is POST /v1/jobs/{id}/complete.
@@ -75,7 +75,7 @@ func (s *work) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 	if in.Percent > percentMax {
 		return nil, core.Bad("progress.percent", "is %d; must be from 0 to %d", in.Percent, percentMax)
 	}
-	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: text.Clip(in.Message, s.Config.Limits.MessageBytes)}, nil
+	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: limit.Clip(in.Message, s.Config.Limits.MessageBytes)}, nil
 }
 
 const percentMax = 100
@@ -108,7 +108,7 @@ func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryabl
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
 		Worker:       worker,
 		Lease:        lease,
-		Error:        text.Clip(reason, s.Config.Limits.ErrorBytes),
+		Error:        limit.Clip(reason, s.Config.Limits.ErrorBytes),
 		Permanent:    retryable != nil && !*retryable,
 		RetryDelayMs: delay,
 	}}}, nil

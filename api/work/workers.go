@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // registerWorker is POST /v1/workers.
@@ -93,7 +93,7 @@ func (s *work) setQuiet(quiet bool) func(*core.Call) error {
 		name := c.OwnedName(core.WorkerExists)
 		op := &fsmpb.SetQuiet{Name: name, Quiet: quiet}
 		if c.Principal != nil {
-			op.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
+			op.By = limit.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
 		}
 		return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}}, errNoWorker)
 	}

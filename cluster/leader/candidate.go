@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"osqueue/election"
+	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
-	"osqueue/internal/text"
 )
 
 // Run follows raft's leadership, which changes reports, until leave is closed or ctx
@@ -79,7 +79,7 @@ func (l *Leader) candidate(ctx context.Context) {
 	defer l.setFence(FenceFollower, "")
 	defer l.prepared.end()
 	l.setFence(FenceStandby, "catching up with the log")
-	var told text.Repeats
+	var told limit.Repeats
 	for ctx.Err() == nil {
 		l.noteCampaign(false, nil)
 		r, wait, err := l.campaign(ctx)

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
-	"osqueue/internal/text"
 
 	"github.com/hashicorp/raft"
 )
@@ -30,7 +30,7 @@ const (
 
 // form runs until this node has a vote in a cluster.
 func (n *Members) form(ctx context.Context) {
-	var told text.Repeats
+	var told limit.Repeats
 	for {
 		done, err := n.tryForm(ctx)
 		if done || ctx.Err() != nil {

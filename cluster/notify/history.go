@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"osqueue/fsm"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // EventID is the position of an event in the history of a lineage: the log entry that
@@ -176,7 +176,7 @@ func cutText(s string) string {
 	if len(s) <= eventTextMax {
 		return s
 	}
-	return strings.Clone(text.Clip(s, eventTextMax))
+	return strings.Clone(limit.Clip(s, eventTextMax))
 }
 
 // History keeps the newest events of a machine in memory. It is safe for concurrent use.

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/internal/limit"
-	"osqueue/internal/text"
 	"osqueue/internal/web"
 )
 
@@ -42,7 +41,7 @@ type Port struct {
 	mux      *web.Mux
 	done     chan struct{}
 	wg       sync.WaitGroup
-	refused  text.Repeats // of the log
+	refused  limit.Repeats // of the log
 
 	mu    sync.Mutex
 	allow func(Peer) error        // nil: every node

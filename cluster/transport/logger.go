@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // raftLogger is raft's logger without repetitions. Raft logs each failed request: a dead
@@ -19,12 +19,12 @@ import (
 // an error.
 type raftLogger struct {
 	hclog.Logger
-	repeats *text.Repeats
+	repeats *limit.Repeats
 }
 
 // NewLogger returns a logger for raft that writes to log without repetitions.
 func NewLogger(log hclog.Logger) hclog.Logger {
-	return &raftLogger{Logger: log, repeats: new(text.Repeats)}
+	return &raftLogger{Logger: log, repeats: new(limit.Repeats)}
 }
 
 // Named implements hclog.Logger.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // Handler answers the clients of dtq and passes every other request to the node's HTTP
@@ -140,7 +140,7 @@ func (h *Handler) raftMessage(c *call) *reply {
 	}
 	h.deaf.Do(func() {
 		h.cfg.Logger.Warn("a broker of dtq takes this node for one of its peers; its messages have no effect: remove this node from its list of peers",
-			"from", c.r.RemoteAddr, "candidate", text.Clip(string(in.Candidate), clipMax), "leader", text.Clip(string(in.Leader), clipMax))
+			"from", c.r.RemoteAddr, "candidate", limit.Clip(string(in.Candidate), clipMax), "leader", limit.Clip(string(in.Leader), clipMax))
 	})
 	return &reply{status: http.StatusNoContent}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/compat"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // A message is a parsed request on a WebSocket.
@@ -63,7 +63,7 @@ func parseMessage(raw []byte) (message, error) {
 		m.id = e.ID
 	}
 	if e.Method != nil {
-		m.method, m.named = text.Clip(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
+		m.method, m.named = limit.Clip(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
 	}
 	if e.Params.Kind() == jsontext.KindBeginObject {
 		if err := json.Unmarshal(e.Params, &m.params, compat.Lenient); err != nil {

@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // ErrDenied is wrapped by the errors about a request that its principal may not make.
@@ -381,7 +381,7 @@ func actorOfToken(t *fsm.Token) string {
 	return boundedActor(actor)
 }
 
-func boundedActor(s string) string { return text.Clip(strings.ToValidUTF8(s, "\uFFFD"), fsm.ActorMax) }
+func boundedActor(s string) string { return limit.Clip(strings.ToValidUTF8(s, "\uFFFD"), fsm.ActorMax) }
 
 // Actor names the principal in events: "token ID (NAME)", or its ID. It has at most
 // fsm.ActorMax bytes of UTF-8, and no secret.

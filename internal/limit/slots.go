@@ -21,6 +21,11 @@
 // the leader loses its term. So a connection needs a slot while it works on a handshake: from the
 // arrival of bytes until it writes its answer, or reads on. It has none while it waits for its
 // client, so a client that sends nothing delays no other. All ports of the process share the slots.
+//
+// # Texts
+//
+// Texts of requests, documents and errors are shortened before an answer, an error or a log line
+// repeats them, and logs that repeat a line are thinned out.
 package limit
 
 import (

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 )
 
 // GuardConfig configures a guard.
@@ -41,12 +41,12 @@ func Guard(cfg GuardConfig, next http.Handler) http.Handler {
 		h["X-Content-Type-Options"], h["Cache-Control"] = nosniff, noStore
 		if !cfg.Hosts.allows(r.Host) && !open[r.URL.Path] {
 			refuse(w, http.StatusMisdirectedRequest, "host_not_allowed",
-				fmt.Sprintf("this node is not known as %q: use its address, or name the host with --allowed-hosts", text.Clip(r.Host, clipMax)))
+				fmt.Sprintf("this node is not known as %q: use its address, or name the host with --allowed-hosts", limit.Clip(r.Host, clipMax)))
 			return
 		}
 		if !cfg.AnyOrigin && origins.Check(r) != nil {
 			refuse(w, http.StatusForbidden, "cross_origin",
-				fmt.Sprintf("pages of the origin %q may not change anything here: name it with --cors-origins", text.Clip(r.Header.Get("Origin"), clipMax)))
+				fmt.Sprintf("pages of the origin %q may not change anything here: name it with --cors-origins", limit.Clip(r.Header.Get("Origin"), clipMax)))
 			return
 		}
 		next.ServeHTTP(w, r)

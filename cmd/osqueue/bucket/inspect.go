@@ -15,7 +15,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
-	"osqueue/internal/text"
+	"osqueue/internal/limit"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -305,7 +305,7 @@ type stateStamp struct {
 func (s *storedState) stamp(now time.Time) stateStamp {
 	m, d := s.view.Meta(), s.doc
 	stamp := stateStamp{
-		Clock: m.Now, Broker: text.ClipMarked(d.BrokerAddress(), brokerShown), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
+		Clock: m.Now, Broker: limit.ClipMarked(d.BrokerAddress(), brokerShown), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
 	}
 	if d.Header != nil {
 		stamp.LSN = m.LSN.String()

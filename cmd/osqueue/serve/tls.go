@@ -21,8 +21,8 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/auth/enroll"
+	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
-	"osqueue/internal/text"
 )
 
 // tlsOptions are the flags of the node's certificate.
@@ -46,7 +46,7 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 	o.plain = o.identity != nil && mode == core.SecurityLog
 	if id := o.identity; id != nil {
 		log := c.Logger.Named("tls")
-		var told text.Repeats
+		var told limit.Repeats
 		c.Security = plane.Security{
 			Accept: id.Server(tls.RequireAndVerifyClientCert, certs.VerifyNode, plane.RaftProtocol, plane.PeerProtocol),
 			Dial: func(ctx context.Context, conn net.Conn, address, protocol string) (net.Conn, error) {

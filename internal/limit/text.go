@@ -1,6 +1,4 @@
-// Package text shortens what is written: texts of requests, documents and errors before an answer, an
-// error or a log line repeats them, and logs that repeat a line.
-package text
+package limit
 
 import (
 	"sync"
