@@ -20,4 +20,7 @@
 //
 // A job of a schedule or of the inbox has no span for its enqueue, and an attempt that ends
 // because its lease expires has none for its report.
+//
+// Nodes and `osqueue worker` export their spans to a collector (Exporter, Sampler) as the environment
+// variables of OpenTelemetry say, as protobuf over HTTP.
 package tracing

@@ -29,7 +29,6 @@ import (
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/host"
 	"osqueue/internal/limit"
-	"osqueue/internal/otlp"
 	"osqueue/internal/web"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
@@ -128,14 +127,14 @@ func (s *server) internal(o *serveOptions) map[string]http.Handler {
 // openTracer makes the tracer of the node, if the environment asks for one. The flusher of the
 // node uses it. Failures to export are logged, at most one a minute.
 func (s *server) openTracer(o *serveOptions) error {
-	exporter, err := otlp.Exporter()
+	exporter, err := tracing.Exporter()
 	if exporter == nil || err != nil {
 		return err
 	}
 	log := s.log.Named("traces")
-	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
-	node := otlp.Service("osqueue", attribute.String("service.version", o.node.Version), attribute.String("service.instance.id", o.node.Name))
-	s.tracer = tracing.New(otlp.Sampler(), sdktrace.WithBatcher(exporter), sdktrace.WithResource(node))
+	tracing.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
+	node := tracing.Service("osqueue", attribute.String("service.version", o.node.Version), attribute.String("service.instance.id", o.node.Name))
+	s.tracer = tracing.New(tracing.Sampler(), sdktrace.WithBatcher(exporter), sdktrace.WithResource(node))
 	log.Info("traces are exported")
 	o.node.Flush.Flushed = func(began time.Time, w flush.Written) { s.tracer.Flushed(began, w.Content.LSN(), w.Bytes) }
 	return nil

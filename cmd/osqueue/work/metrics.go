@@ -16,10 +16,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	spans "osqueue/api/tracing"
 	"osqueue/client/telemetry/metrics"
 	"osqueue/client/telemetry/tracing"
 	"osqueue/client/worker"
-	"osqueue/internal/otlp"
 )
 
 // workerMetrics serves the figures of the worker under /metrics. A nil one does nothing.
@@ -111,15 +111,15 @@ type workerTraces struct {
 }
 
 func openTraces(version string, log *slog.Logger) (*workerTraces, error) {
-	exporter, err := otlp.Exporter()
+	exporter, err := spans.Exporter()
 	if exporter == nil || err != nil {
 		return &workerTraces{}, err
 	}
-	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
+	spans.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
 	log.Info("traces are exported")
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(otlp.Sampler()), sdktrace.WithBatcher(exporter),
-		sdktrace.WithResource(otlp.Service("osqueue-worker", attribute.String("service.version", version))))
-	return &workerTraces{Tracer: tracing.NewWithRoots(provider, otlp.Sampled()), stop: provider.Shutdown, log: log}, nil
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(spans.Sampler()), sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(spans.Service("osqueue-worker", attribute.String("service.version", version))))
+	return &workerTraces{Tracer: tracing.NewWithRoots(provider, spans.Sampled()), stop: provider.Shutdown, log: log}, nil
 }
 
 // close exports the rest.

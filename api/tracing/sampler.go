@@ -1,4 +1,4 @@
-package otlp
+package tracing
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func Sampler() sdktrace.Sampler {
 }
 
 // Sampled returns a function that reports whether Sampler takes a trace whose root has no parent, for
-// tracing.NewWithRoots.
+// NewWithRoots of the SDK's package tracing.
 func Sampled() func(trace.TraceID) bool {
 	s := Sampler()
 	return func(id trace.TraceID) bool {

@@ -1,12 +1,10 @@
-package otlp_test
+package tracing
 
 import (
 	"errors"
 	"testing"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
-	"osqueue/internal/otlp"
 )
 
 // The sampler is that of the SDK for each value of the environment. Values that are not known are reported.
@@ -35,8 +33,8 @@ func TestSampler(t *testing.T) {
 		t.Setenv("OTEL_TRACES_SAMPLER", row.name)
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", row.arg)
 		errs := []error{}
-		otlp.OnError(func(err error) { errs = append(errs, err) })
-		if got := otlp.Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.reported {
+		OnError(func(err error) { errs = append(errs, err) })
+		if got := Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.reported {
 			t.Errorf("%q %q: %s, want %s; reported %v", row.name, row.arg, got, row.want.Description(), errors.Join(errs...))
 		}
 	}
@@ -47,19 +45,19 @@ func TestExporter(t *testing.T) {
 	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		t.Setenv(name, "")
 	}
-	if e, err := otlp.Exporter(); e != nil || err != nil {
+	if e, err := Exporter(); e != nil || err != nil {
 		t.Error(e, err)
 	}
 	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
-	if e, err := otlp.Exporter(); e == nil || err != nil {
+	if e, err := Exporter(); e == nil || err != nil {
 		t.Error(e, err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	if e, err := otlp.Exporter(); e != nil || err == nil {
+	if e, err := Exporter(); e != nil || err == nil {
 		t.Error(e, err)
 	}
 	t.Setenv("OTEL_SDK_DISABLED", "true")
-	if e, err := otlp.Exporter(); e != nil || err != nil {
+	if e, err := Exporter(); e != nil || err != nil {
 		t.Error(e, err)
 	}
 }

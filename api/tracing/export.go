@@ -1,6 +1,4 @@
-// Package otlp exports the spans of nodes and of `osqueue worker` to a collector, by the SDK of
-// OpenTelemetry, as its environment variables say. Spans are sent as protobuf over HTTP.
-package otlp
+package tracing
 
 import (
 	"context"
