@@ -70,6 +70,15 @@ func (c *Config) SaveRequests() {
 	c.CheckpointMin = 8 << 20
 }
 
+// viewMax returns how many bytes the jobs in the document may take. viewed reports whether the last
+// one shows them: jobs near the bound must not come and go at each flush.
+func (c *Config) viewMax(viewed bool) int {
+	if viewed {
+		return c.ViewMax
+	}
+	return c.ViewMax / 4 * 3
+}
+
 // spread returns the pause before the next flush if so many objects, in addition to the
 // documents, have been written for which no flush has waited yet.
 func (c *Config) spread(pause time.Duration, owed int) time.Duration {

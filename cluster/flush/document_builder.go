@@ -131,11 +131,7 @@ func (d *DocumentBuilder) content(v *fsm.View, viewed bool) *document.Content {
 		return d.last
 	}
 	d.line.kept = archive.Prune(d.line.kept, d.line.checkpoint, v.Meta().Now-d.cfg.Window.Milliseconds())
-	c := &document.Content{Jobs: v, ViewMax: d.cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.line.archive()}
-	if !viewed { // so that jobs near the bound do not come and go at each flush
-		c.ViewMax = c.ViewMax / 4 * 3
-	}
-	return c
+	return &document.Content{Jobs: v, ViewMax: d.cfg.viewMax(viewed), Meta: v.Meta(), Counts: v.Counts(), Archive: d.line.archive()}
 }
 
 // Wrote implements Draft.

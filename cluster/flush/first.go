@@ -19,7 +19,7 @@ func First(
 	ctx context.Context, cfg Config, bucket storage.Bucket, lineage string,
 	doc *document.File, v *fsm.View, unflushed *UnflushedLog, apart bool,
 ) (*document.Content, error) {
-	c := &document.Content{Jobs: v, ViewMax: cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts()}
+	c := &document.Content{Jobs: v, ViewMax: cfg.viewMax(doc == nil || doc.Header == nil || doc.Viewed), Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
 	if doc != nil && doc.Archive != nil && !apart {
 		if c.Archive = reach(cfg, doc.Archive, unflushed, v); c.Archive == nil { // the unflushed log continues it later

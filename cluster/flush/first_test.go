@@ -1,7 +1,10 @@
 package flush
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -75,6 +78,37 @@ func TestFirstOfAYoungQueue(t *testing.T) {
 	doc = b.first(bucket, doc, false) // a successor
 	if doc.Archive.Checkpoint.Key != "" || doc.Header.Counts[fsm.Unclaimed] != 3 || objects(t, bucket) != 0 {
 		t.Fatalf("%+v, %d objects", doc.Header, objects(t, bucket))
+	}
+}
+
+// TestViewBetweenItsBounds checks that a view between 192 and 256 KiB stays, and does not return, with
+// a takeover as with a flush.
+func TestViewBetweenItsBounds(t *testing.T) {
+	bucket := mem.New()
+	b := &newborn{t, fsm.New(), NewUnflushedLog(1 << 20)}
+	var jobs []string
+	for i := range 3400 { // of 65 bytes each
+		jobs = append(jobs, fmt.Sprintf("j%04d", i))
+	}
+	b.apply(jobs...)
+	doc := b.first(bucket, nil, false)
+	if !doc.Viewed {
+		t.Fatal("a new document does not show the jobs")
+	}
+	for _, viewed := range []bool{true, false} {
+		doc.Viewed = viewed
+		if got := b.first(bucket, doc, false); got.Viewed != viewed {
+			t.Errorf("after a view (%v) the document of a successor has one: %v", viewed, got.Viewed)
+		}
+		d := NewDocumentBuilder(DefaultConfig(), bucket, "l", &document.Content{Archive: doc.Archive}, b.log, b.m.View, hclog.NewNullLogger())
+		c, _, err := d.Draft(t.Context(), viewed)
+		d.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := document.AppendTo(nil, c, document.Header{Lineage: "l"}, "a:1", 1); got != viewed {
+			t.Errorf("after a view (%v) the next document has one: %v", viewed, got)
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ type File struct {
 	// Edited is true if the field jobs is not the one that the writer of the header wrote, or
 	// if there are fields that no leader writes.
 	Edited bool
-	// Viewed is true if the document has the field jobs.
+	// Viewed is true if the document has the field jobs, and a header.
 	Viewed bool
 	// View has the jobs of an edited document that may have been added: those that have an id
 	// and have not ended. Only their fields of the legacy broker are set.

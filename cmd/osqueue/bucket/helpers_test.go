@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 	}
 	clitest.Tree(readers).Scripts(t, map[string]clitest.Cmd{
 		"story":  record(func(t testing.TB) *recorded { return story(t, true) }),
-		"inline": record(func(t testing.TB) *recorded { return story(t, false) }),
+		"viewed": record(func(t testing.TB) *recorded { return story(t, false) }),
 		"gapped": record(gapped),
 		"living": record(func(t testing.TB) *recorded {
 			r := story(t, true)

@@ -72,13 +72,13 @@ var lists = []string{
 	"cron ls", "cron show night", "batch ls", "worker ls", "hook ls", "stats",
 }
 
-// Both forms of the document show the same state.
-func TestBothFormsAreReadAlike(t *testing.T) {
-	large, inline := story(t, true), story(t, false)
+// The same commands answer the same whether the document shows the jobs or not.
+func TestTheJobsInTheDocumentChangeNoAnswer(t *testing.T) {
+	bare, viewed := story(t, true), story(t, false)
 	for _, line := range lists {
 		for _, format := range []string{"--output=table", "--json"} {
-			a := offlineRun(t, append(strings.Fields(line), "--bucket", large.url(), format)...)
-			b := offlineRun(t, append(strings.Fields(line), "--bucket", inline.url(), format)...)
+			a := offlineRun(t, append(strings.Fields(line), "--bucket", bare.url(), format)...)
+			b := offlineRun(t, append(strings.Fields(line), "--bucket", viewed.url(), format)...)
 			if a.Code != view.ExitOK || b.Code != view.ExitOK || ageless(a.Out) != ageless(b.Out) {
 				t.Errorf("%s %s:\n%+v\n%+v", line, format, a, b)
 			}

@@ -137,12 +137,12 @@ func (r *recorded) checkpoint(prev fsm.LSN) {
 }
 
 // flush writes the document, as of that heartbeat.
-func (r *recorded) flush(large bool, heartbeat time.Time) {
+func (r *recorded) flush(bare bool, heartbeat time.Time) {
 	r.t.Helper()
 	v := r.m.View()
 	c := &document.Content{Archive: new(r.arc), Meta: v.Meta(), Counts: v.Counts()}
 	c.Archive.Tail = r.tail.Frame()
-	if !large {
+	if !bare {
 		c.Jobs, c.ViewMax = v, document.ViewMax
 	}
 	r.check(c.Check())
@@ -171,7 +171,7 @@ func (r *recorded) put(data []byte) {
 // story is an hour of a queue. At 2-7 one of three letters is done, and the rest
 // waits. By 2-12 the second one has failed once, the words are counted, and there
 // are two jobs of a new type.
-func story(t testing.TB, large bool) *recorded {
+func story(t testing.TB, bare bool) *recorded {
 	t.Helper()
 	r := newRecorded(t)
 	r.enqueue("mail", "m1", "m2", "m3") // 2-2
@@ -187,7 +187,7 @@ func story(t testing.TB, large bool) *recorded {
 	r.fail(j)                 // 2-9
 	r.complete(r.claim("wc")) // 2-10, 2-11
 	r.enqueue("new", "n1", "n2")
-	r.flush(large, begunAt.Add(time.Hour))
+	r.flush(bare, begunAt.Add(time.Hour))
 	if r.lsn() != (fsm.LSN{Term: 2, Index: 12}) {
 		t.Fatalf("the story ends at %s", r.lsn())
 	}
