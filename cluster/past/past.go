@@ -308,6 +308,9 @@ func (s *State) View() *fsm.View { return s.view }
 // TypeStats returns the figures of one type.
 func (s *State) TypeStats(name string) fsm.TypeStats { return s.machine.TypeStats(name) }
 
+// AccountUsage returns how many jobs of an account have not ended, and the bytes of their payloads.
+func (s *State) AccountUsage(name string) (jobs, bytes int64) { return s.machine.AccountUsage(name) }
+
 // AllTypeStats returns the figures of every type that has jobs.
 func (s *State) AllTypeStats() map[string]fsm.TypeStats {
 	all := make(map[string]fsm.TypeStats)

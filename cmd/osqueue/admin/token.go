@@ -21,8 +21,8 @@ func newTokenCommand(g *view.Globals) *cobra.Command {
 These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
 need none on the machine of a node, for the user of the node: they use the socket
 admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).`)
-	cmd.AddCommand(newTokenCreateCommand(g), newTokenListCommand(g),
-		view.ShowCommand(g, "ID", "Show one token, without its secret", "Shows one token with its limits and the used part of its quota.", tokenOf, tokenRows),
+	cmd.AddCommand(newTokenCreateCommand(g), g.InBucket(newTokenListCommand(g)),
+		g.InBucket(view.ShowCommand(g, "ID", "Show one token, without its secret", "Shows one token with its limits and the used part of its quota.", tokenOf, tokenRows)),
 		newTokenRevokeCommand(g), newTokenRotateCommand(g))
 	return cmd
 }

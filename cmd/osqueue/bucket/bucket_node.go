@@ -26,7 +26,7 @@ type bucketNode struct {
 	events *notify.History
 }
 
-// unreached has the methods of a node for writes, which readOnly refuses, and for tokens, which nobody needs.
+// unreached has the methods of a node for writes, which readOnly refuses, and for the tokens of callers, which nobody needs.
 type unreached struct{ core.Backend }
 
 var errStored = errors.New("the queue is read from its bucket, without a cluster: nothing can be changed")
@@ -114,9 +114,6 @@ func (s *bucketNode) has(lsn fsm.LSN) error {
 
 // WaitEnded implements core.Node.
 func (s *bucketNode) WaitEnded(context.Context, string) error { return errStored }
-
-// AccountUsage implements core.Node.
-func (s *bucketNode) AccountUsage(string) (jobs, bytes int64) { return 0, 0 }
 
 // Events implements core.Node.
 func (s *bucketNode) Events() *notify.History { return s.events }

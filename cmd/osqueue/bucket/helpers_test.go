@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
+	"osqueue/cmd/osqueue/admin"
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/queue"
 	"osqueue/cmd/osqueue/view"
@@ -82,7 +83,7 @@ func offlineRun(t *testing.T, args ...string) clitest.Result {
 
 // readers are the commands of this package, and those that read the queue.
 func readers(g *view.Globals) []*cobra.Command {
-	return slices.Concat(Commands(g), queue.Commands(g), work.Commands(g))
+	return slices.Concat(Commands(g), queue.Commands(g), work.Commands(g), admin.Commands(g))
 }
 
 func check(t testing.TB, err error) {

@@ -69,7 +69,7 @@ func fails(t *testing.T, args []string, want ...string) clitest.Result {
 // lists are the commands that read the queue, without --bucket.
 var lists = []string{
 	"job ls", "job ls --status all", "job ls --at 2-8", "job show m2", "job show m1", "job graph m1", "job logs m2", "dead ls", "dead show m1", "queue ls", "queue show mail",
-	"cron ls", "cron show night", "batch ls", "worker ls", "hook ls", "stats",
+	"cron ls", "cron show night", "batch ls", "worker ls", "hook ls", "token ls", "token show k1", "stats",
 }
 
 // The same commands answer the same whether the document shows the jobs or not.

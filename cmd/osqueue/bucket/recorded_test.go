@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -178,7 +179,9 @@ func story(t testing.TB, bare bool) *recorded {
 	r.enqueue("wc", "w1")               // 2-3
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
 		Name: "night", Spec: "0 3 * * *", NextMs: r.now + 3600_000, Job: &fsmpb.NewJob{Type: "report"},
-	}}}) // 2-4
+	}}}, &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
+		Id: "k1", Hash: make([]byte, sha256.Size), Name: "mailer", Role: uint32(fsm.RoleProducer), Types: []string{"mail"}, MaxJobs: 5,
+	}}}}) // 2-4
 	r.cut()
 	r.complete(r.claim("mail")) // 2-5, 2-6
 	r.apply()                   // 2-7
