@@ -57,7 +57,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) 
 func askedOver(r *http.Request, object string) core.Asked {
 	return core.Asked{
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Object: object,
-		Keys: r.Header[v1.HeaderIdempotencyKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: core.AddressOf(r),
+		Keys: r.Header[v1.HeaderIdempotencyKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: addressOf(r),
 		ForwardedBy: r.Header[v1.HeaderForwarded], ContentType: core.First(r.Header["Content-Type"]),
 		Encoding: core.First(r.Header["Content-Encoding"]), Bearer: core.First(r.Header["Authorization"]), Traceparent: core.First(r.Header[core.HeaderTraceparent]),
 		RequestID: core.First(r.Header["X-Request-Id"]), Legacy: IsLegacy(r),

@@ -209,7 +209,7 @@ func TestHeadHasTheBoundsOfGet(t *testing.T) {
 		if a := g.do(method, v1.PathJobs+"/x", ""); a.status != http.StatusServiceUnavailable {
 			t.Errorf("%s over the budget: %d", method, a.status)
 		}
-		if !core.MayWait(httptest.NewRequest(method, v1.PathJobs+"/x?waitMs=1000", nil)) {
+		if !mayWait(httptest.NewRequest(method, v1.PathJobs+"/x?waitMs=1000", nil)) {
 			t.Errorf("%s with waitMs cannot wait", method)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
 	"osqueue/internal/web"
@@ -33,11 +34,11 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		}
 		cred := s.authenticate(r)
 		ctx := context.WithValue(r.Context(), core.CredentialKey{}, cred)
-		if (cred.P == nil || cred.Err != nil) && s.Access.Mode == core.SecurityOn && core.TakesMemory(r) {
+		if (cred.P == nil || cred.Err != nil) && s.Access.Mode == core.SecurityOn && takesMemory(r) {
 			stranger.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		if core.MayWait(r) {
+		if mayWait(r) {
 			var stop context.CancelFunc
 			ctx, stop = s.WhileValid(ctx, cred)
 			defer stop()
@@ -46,12 +47,31 @@ func (s *Server) identified(next http.Handler) http.Handler {
 	})
 }
 
+// takesMemory reports whether a request may send much. The dashboard has a login, and the routes of nodes
+// have their own checks.
+func takesMemory(r *http.Request) bool {
+	path := r.URL.Path
+	return path == pathSockets || r.Method == http.MethodPost && !strings.HasPrefix(path, "/ui") && !strings.HasPrefix(path, "/cluster/")
+}
+
+// pathSockets is the path of the WebSockets of package compat/osqueue.
+const pathSockets = "/v1/ws"
+
+// mayWait reports whether a request may take longer than a moment: requests of other contracts,
+// streams, and those that ask to wait. A read with any query may wait: it need not write waitMs and minLsn
+// without escapes.
+func mayWait(r *http.Request) bool {
+	path := r.URL.Path
+	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == pathSockets ||
+		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
 // strangers returns the handler of requests without a valid credential that take memory. The packages of
 // compat open WebSockets and read bodies before they call the API, which refuses strangers.
 func (s *Server) strangers() http.Handler {
 	refuse := s.handler(&core.Route{Path: "of other contracts", At: core.AnyNode, Right: auth.Read, Handle: (*core.Call).NoSuchRoute})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path := r.URL.Path; path == core.PathSockets || !strings.HasPrefix(path, "/v1/") {
+		if path := r.URL.Path; path == pathSockets || !strings.HasPrefix(path, "/v1/") {
 			refuse.ServeHTTP(w, r)
 			return
 		}
@@ -102,7 +122,7 @@ func (s *Server) certificateOf(r *http.Request) *core.Credential {
 	if s.Access.Certificate == nil {
 		return &core.Credential{}
 	}
-	p, cert, err := s.Access.Certificate(r)
+	p, cert, err := s.Access.Certificate(r.TLS, r.Header.Get(v1.HeaderCertificate))
 	return &core.Credential{P: p, Cert: cert, Err: err}
 }
 
@@ -141,6 +161,30 @@ func (s *Server) awaitToken(r *http.Request, text string) (*auth.Principal, erro
 		}
 	}
 }
+
+// addressOf returns the address of the client of a request, without its port if another node
+// has forwarded the request.
+func addressOf(r *http.Request) string {
+	if from := forwardedFor(r); from != "" {
+		return from
+	}
+	return r.RemoteAddr
+}
+
+// forwardedFor returns the address of the client whose request another node has forwarded, or
+// "". That node adds it to the list of proxies.
+func forwardedFor(r *http.Request) string {
+	list := r.Header["X-Forwarded-For"]
+	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
+		return ""
+	}
+	all := list[len(list)-1]
+	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
+}
+
+// ClientOf names the client of a request that the server has identified, for the shares of other
+// contracts.
+func ClientOf(r *http.Request) string { return core.ClientFrom(r.Context(), addressOf(r)) }
 
 // askLeader reports whether the leader knows a token that came with r. It asks for the rights of
 // the token.

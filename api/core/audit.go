@@ -107,15 +107,6 @@ func (s *Core) keep(e AuditEntry, admitted bool) {
 	}
 }
 
-// AddressOf returns the address of the client of a request, without its port if another node
-// has forwarded the request.
-func AddressOf(r *http.Request) string {
-	if from := forwardedFor(r); from != "" {
-		return from
-	}
-	return r.RemoteAddr
-}
-
 // auditRing keeps the newest entries of this node's audit log. It is safe for concurrent use. The
 // zero value keeps none.
 type auditRing struct {
@@ -181,15 +172,4 @@ func (r *auditRing) Page(cursor string, limit int) (v1.AuditPage, error) {
 	out.Entries = append(out.Entries, from...)
 	out.NextCursor = fmt.Sprintf("%s-%d", r.start, at+uint64(len(from)))
 	return out, nil
-}
-
-// forwardedFor returns the address of the client whose request another node has forwarded, or
-// "". That node adds it to the list of proxies.
-func forwardedFor(r *http.Request) string {
-	list := r.Header["X-Forwarded-For"]
-	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
-		return ""
-	}
-	all := list[len(list)-1]
-	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
 }

@@ -263,9 +263,10 @@ type SecurityConfig struct {
 	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
 	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil refuses them.
 	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
-	// Certificate maps the client certificate of a request to a principal, and to the value of the
-	// header v1.HeaderCertificate that identifies it to the leader. Nil ignores certificates.
-	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
+	// Certificate maps the client certificate of a connection, or on that of a node the header
+	// v1.HeaderCertificate, to a principal, and to the value of the header that identifies it to the
+	// leader. Nil ignores certificates.
+	Certificate func(conn *tls.ConnectionState, header string) (p *auth.Principal, forLeader string, err error)
 	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
 	// AdmitChange allowed the change that the entry is about.
 	Audit func(e AuditEntry, admitted bool)

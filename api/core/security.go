@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/client/api/v1/frame"
 	"osqueue/internal/auth"
 )
 
@@ -65,13 +63,6 @@ func newAccess(cfg SecurityConfig) *access {
 
 func (a *access) Off() bool { return a.Mode == "" || a.Mode == SecurityOff }
 
-// TakesMemory reports whether a request may send much. The dashboard has a login, and the routes of nodes
-// have their own checks.
-func TakesMemory(r *http.Request) bool {
-	path := r.URL.Path
-	return path == PathSockets || r.Method == http.MethodPost && !strings.HasPrefix(path, "/ui") && !strings.HasPrefix(path, "/cluster/")
-}
-
 // stillValid returns an error if a principal that was valid has ended.
 func (s *Core) stillValid(p *auth.Principal) error {
 	now := time.Now().UnixMilli()
@@ -85,18 +76,6 @@ func (s *Core) stillValid(p *auth.Principal) error {
 		return ErrRevoked
 	}
 	return nil
-}
-
-// PathSockets is the path of the WebSockets of package compat/osqueue.
-const PathSockets = "/v1/ws"
-
-// MayWait reports whether a request may take longer than a moment: requests of other contracts,
-// streams, and those that ask to wait. A read with any query may wait: it need not write waitMs and minLsn
-// without escapes.
-func MayWait(r *http.Request) bool {
-	path := r.URL.Path
-	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == PathSockets ||
-		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // watch is a request that waits with a credential.

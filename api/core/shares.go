@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"osqueue/internal/auth"
 	"osqueue/internal/limit"
@@ -25,27 +24,21 @@ func newShares(l *Limits) shares {
 	}
 }
 
-// clientOf names the client of a request for its share: its token, or else its address, also
+// ClientFrom names the client of a request for its share: its token, or else its address, also
 // that of a legacy client.
-func clientOf(r *http.Request) string { return clientFrom(r.Context(), AddressOf(r)) }
-
-func clientFrom(ctx context.Context, address string) string {
+func ClientFrom(ctx context.Context, address string) string {
 	if cred, ok := ctx.Value(CredentialKey{}).(*Credential); ok && cred.P != nil && cred.P.Kind != auth.KindLegacy {
 		return cred.P.ID
 	}
 	return web.HostOf(address)
 }
 
-// ClientOf names the client of a request that the server has identified, for the shares of other
-// contracts.
-func ClientOf(r *http.Request) string { return clientOf(r) }
-
 // Client names the client of c for its share.
 func (c *Call) Client() string {
 	if c.Principal != nil && c.Principal.Kind != auth.KindLegacy {
 		return c.Principal.ID
 	}
-	return clientFrom(c.Ctx, c.From)
+	return ClientFrom(c.Ctx, c.From)
 }
 
 // The parts of a request that waits that count as a further place. A place is some 16 KiB: the

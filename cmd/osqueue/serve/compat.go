@@ -32,7 +32,7 @@ func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(nativ
 			Origins:  o.compat.allowed,
 			Logger:   s.log.Named("compat"),
 			Metrics:  metrics,
-			Client:   core.ClientOf,
+			Client:   api.ClientOf,
 			Limits:   osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
 		})
 		return o.guarded(dtq.New(dtq.Config{

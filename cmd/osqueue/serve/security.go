@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -16,7 +17,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/api/core"
-	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
@@ -233,19 +233,19 @@ func showCertificate(c *x509.Certificate) *shownCertificate {
 	return shown
 }
 
-// certificateOf returns the principal of the client certificate of a request. A node tells the
+// certificateOf returns the principal of the client certificate of a connection. A node tells the
 // certificate of its client in a header, which counts on connections of nodes only.
-func (o *securityOptions) certificateOf(r *http.Request) (p *auth.Principal, forLeader string, err error) {
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+func (o *securityOptions) certificateOf(conn *tls.ConnectionState, header string) (p *auth.Principal, forLeader string, err error) {
+	if conn == nil || len(conn.VerifiedChains) == 0 {
 		return nil, "", nil
 	}
 	var shown *shownCertificate
-	if s, ok := certs.PeerOf(r.TLS); ok && s.Kind == certs.Node {
-		if shown = readCertificate(r.Header.Get(v1.HeaderCertificate)); shown == nil {
+	if s, ok := certs.PeerOf(conn); ok && s.Kind == certs.Node {
+		if shown = readCertificate(header); shown == nil {
 			return nil, "", nil
 		}
 	} else {
-		shown = showCertificate(r.TLS.VerifiedChains[0][0])
+		shown = showCertificate(conn.VerifiedChains[0][0])
 	}
 	if !time.Now().Before(shown.Until) {
 		return nil, "", fmt.Errorf("%w: the client certificate has expired", auth.ErrToken)
