@@ -75,7 +75,7 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 			beat = doc.BrokerHeartbeat
 		}
 	}), 1)
-	slow.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "base/", Delay: 300 * time.Millisecond})
+	slow.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "checkpoint/", Delay: 300 * time.Millisecond})
 	t.Cleanup(func() { _ = slow.Close() })
 	l.bucket = slow
 	l.leader(l.start("n", 1, nil)...)
@@ -111,7 +111,7 @@ func TestSlowAdoption(t *testing.T) {
 		return next(ctx)
 	}), 1)
 	const timeout = 2 * time.Second // of the lab
-	slow.Inject(fault.Rule{Kind: fault.Slow, Ops: []storage.Op{storage.OpGet}, KeyPrefix: "base/", Delay: 2 * timeout})
+	slow.Inject(fault.Rule{Kind: fault.Slow, Ops: []storage.Op{storage.OpGet}, KeyPrefix: "checkpoint/", Delay: 2 * timeout})
 	t.Cleanup(func() { _ = slow.Close() })
 	l.bucket = slow
 	b := l.start("b", 1, large)[0]
@@ -124,7 +124,7 @@ func TestSlowAdoption(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for key, n := range reads {
-		if strings.HasPrefix(key, "base/") && n > 1 {
+		if strings.HasPrefix(key, "checkpoint/") && n > 1 {
 			t.Errorf("%s was read %d times", key, n)
 		}
 	}

@@ -82,7 +82,7 @@ func TestNoWriteIsConfirmedAfterTheBucketWasEmptied(t *testing.T) {
 				l.flushed(n, l.enqueue(n, id))
 			}
 			time.Sleep(1500 * time.Millisecond) // the check of a new term is over
-			stalled := faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/", Ops: []storage.Op{storage.OpPutIfAbsent}})
+			stalled := faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "checkpoint/", Ops: []storage.Op{storage.OpPutIfAbsent}})
 			if how == "emptied" {
 				l.empty()
 			} else {

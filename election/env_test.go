@@ -181,7 +181,7 @@ func (e *env) content(v *fsm.View) *document.Content {
 // archive puts v into an archive that reaches it by an entry of its tail.
 func (e *env) archive(v *fsm.View) *document.Content {
 	end := v.LSN()
-	key := fmt.Sprintf("base/%d/manifest.json", e.archives.Add(1))
+	key := fmt.Sprintf("checkpoint/%d/manifest.json", e.archives.Add(1))
 	e.archived.Store(key, v)
 	a := &document.Archive{Checkpoint: document.Checkpoint{Key: key, Raw: 1}}
 	if !end.IsZero() {

@@ -180,7 +180,7 @@ func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
 func TestHistoryBeginsWithTheDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
-		away := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "base/"})
+		away := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "checkpoint/"})
 		first := o.lead()
 		for range 20 {
 			o.work(300)
@@ -273,7 +273,7 @@ func TestHeartbeatWithoutSegments(t *testing.T) {
 func TestFlushesWithoutCheckpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
-		i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "base/"})
+		i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "checkpoint/"})
 		for range 60 {
 			o.work(600)
 			o.flushed(10 * time.Second)
@@ -303,7 +303,7 @@ func TestSuccessorWithoutAnUnflushedLog(t *testing.T) {
 		next := o.members[1]
 		next.unflushed.Reset(o.frozen(next).LSN())
 		o.elect()
-		slow := o.faults.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "base/", Delay: 400 * time.Millisecond})
+		slow := o.faults.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "checkpoint/", Delay: 400 * time.Millisecond})
 		var err error
 		if o.leader, err = o.campaign(t.Context(), next); err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func TestBacklogOverANarrowLine(t *testing.T) {
 func TestEndInTheMiddleOfACheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
-		stalled := o.faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/"})
+		stalled := o.faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "checkpoint/"})
 		for range 40 {
 			o.work(600)
 			time.Sleep(100 * time.Millisecond)

@@ -23,7 +23,7 @@ var farAway = time.UnixMilli(1 << 50)
 // strangers are keys that the collector must not delete, although they look similar.
 var strangers = []string{
 	"log/" + lineage + "/notes.txt", "log/" + lineage + "/00000000000000000001-00000000000000000002~1-1~0~A.seg.bak", "log/other/00000000000000000001-00000000000000000002~1-1~0~A.seg",
-	"base/" + lineage + "/00000000000000000001-00000000000000000001~1-1~0~A/readme", "base/" + lineage + "/x/manifest.json", "inbox/a.json",
+	"checkpoint/" + lineage + "/00000000000000000001-00000000000000000001~1-1~0~A/readme", "checkpoint/" + lineage + "/x/manifest.json", "inbox/a.json",
 }
 
 // pastWorld is fixedWorld when its window has passed the root's checkpoint.

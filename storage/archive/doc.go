@@ -12,11 +12,11 @@
 //
 // # Objects
 //
-//	queue.json                                               the root; see package document
-//	base/<lineage>/<lsn>~<prev>~<ms>~<id>/manifest.json      a checkpoint (package storage/blob):
-//	base/<lineage>/<lsn>~<prev>~<ms>~<id>/part-000000 …      a snapshot of the machine, zstd
-//	log/<lineage>/<last>~<after>~<ms>~<id>.seg               a segment: a run of entries
-//	log/<lineage>/<last>~<after>~<ms>~<id>.idx               a segment index: refs of segments
+//	queue.json                                                  the root; see package document
+//	checkpoint/<lineage>/<lsn>~<prev>~<ms>~<id>/manifest.json   a checkpoint (package storage/blob):
+//	checkpoint/<lineage>/<lsn>~<prev>~<ms>~<id>/part-000000 …   a snapshot of the machine, zstd
+//	log/<lineage>/<last>~<after>~<ms>~<id>.seg                  a segment: a run of entries
+//	log/<lineage>/<last>~<after>~<ms>~<id>.idx                  a segment index: refs of segments
 //
 // The first LSN of a name has a fixed width, so that a listing is in the order of the history.
 // <ms> is the machine's clock at the last entry. <id> is random for each attempt to write, so

@@ -11,7 +11,7 @@ import (
 
 // Prefixes of the keys of all objects that this package writes.
 const (
-	checkpointPrefix = "base/"
+	checkpointPrefix = "checkpoint/"
 	logPrefix        = "log/"
 )
 
@@ -75,7 +75,7 @@ func (n name) key() string {
 	}
 }
 
-var keyPattern = regexp.MustCompile(`^(?:base|log)/([^/]+)/([0-9]+-[0-9]+)~([0-9]+-[0-9]+)~([0-9]+)~([0-9A-Za-z]+)` +
+var keyPattern = regexp.MustCompile(`^(?:checkpoint|log)/([^/]+)/([0-9]+-[0-9]+)~([0-9]+-[0-9]+)~([0-9]+)~([0-9A-Za-z]+)` +
 	`(\.seg|\.idx|/manifest\.json|/(part-[0-9]+))$`)
 
 var kindsBySuffix = map[string]kind{segmentSuffix: segmentKind, segmentIndexSuffix: segmentIndexKind, manifestSuffix: manifestKind}

@@ -40,10 +40,10 @@ func TestOtherNames(t *testing.T) {
 		"log/l/LAST~1-1~0~A", "log/l/LAST~1-1~0~A.tmp", "log/l/LAST~1-1~0~.seg", "log/l/LAST~1-1~0~A~B.seg",
 		"log/l/LAST~1-1~0.seg", "log/l/LAST~1-1~-1~A.seg", "log/l/LAST~1-1~00~A.seg", "log/l/LAST~1-1~+1~A.seg",
 		"log/l/LAST~01-1~0~A.seg", "log/l/1-2~1-1~0~A.seg", "log/l/LAST~1-2~0~A.seg", "log/l/LAST~1-3~0~A.seg", "log/l/LAST~1-1~0~A.B.seg",
-		"log/l/m/LAST~1-1~0~A.seg", "log/l/LAST~1-1~0~A/manifest.json", "base/l/LAST~1-1~0~A.seg",
-		"base/l/LAST~1-1~0~A/", "base/l/LAST~1-1~0~A/part-", "base/l/LAST~1-1~0~A/part-x", "base/l/LAST~1-1~0~A/part-1.tmp",
-		"base/l/LAST~1-1~0~A/b/manifest.json", "base/l/LAST~1-3~0~A/manifest.json", "base/l/manifest.json",
-		"base/l/LAST~1-1~99999999999999999999~A/manifest.json", "/log/l/LAST~1-1~0~A.seg", "log/l/LAST~1-1~0~A.seg/",
+		"log/l/m/LAST~1-1~0~A.seg", "log/l/LAST~1-1~0~A/manifest.json", "checkpoint/l/LAST~1-1~0~A.seg",
+		"checkpoint/l/LAST~1-1~0~A/", "checkpoint/l/LAST~1-1~0~A/part-", "checkpoint/l/LAST~1-1~0~A/part-x", "checkpoint/l/LAST~1-1~0~A/part-1.tmp",
+		"checkpoint/l/LAST~1-1~0~A/b/manifest.json", "checkpoint/l/LAST~1-3~0~A/manifest.json", "checkpoint/l/manifest.json",
+		"checkpoint/l/LAST~1-1~99999999999999999999~A/manifest.json", "/log/l/LAST~1-1~0~A.seg", "log/l/LAST~1-1~0~A.seg/",
 	} {
 		key = strings.ReplaceAll(key, "LAST", last12)
 		if n, ok := parseName(key); ok {
@@ -54,7 +54,7 @@ func TestOtherNames(t *testing.T) {
 
 func FuzzName(f *testing.F) {
 	for _, key := range []string{
-		"log/l/LAST~1-1~0~A.seg", "log/l/00000000000000000003-00000000000000000002~1-1~17~A.idx", "base/l/LAST~0-0~0~A/manifest.json", "base/l/LAST~1-2~0~A/part-000000",
+		"log/l/LAST~1-1~0~A.seg", "log/l/00000000000000000003-00000000000000000002~1-1~17~A.idx", "checkpoint/l/LAST~0-0~0~A/manifest.json", "checkpoint/l/LAST~1-2~0~A/part-000000",
 		"log/l/x~y~z~.seg", "other/c/n/1-2-3~4/manifest.json",
 	} {
 		f.Add(strings.ReplaceAll(key, "LAST", last12))

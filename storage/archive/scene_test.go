@@ -162,7 +162,7 @@ func (s *scene) key(name string) string {
 
 var checksum = regexp.MustCompile(`[0-9a-f]{16} here`) // it depends on the feature level
 
-var objectKey = regexp.MustCompile(`(log|base)/` + lineage + `/[^ ":\n]+`)
+var objectKey = regexp.MustCompile(`(log|checkpoint)/` + lineage + `/[^ ":\n]+`)
 
 // masked replaces the keys in a text, which have random parts, by the names of transcripts.
 func (s *scene) masked(text string) string {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const prefix = "base/li/0-0~1-9~5~abc"
+const prefix = "checkpoint/li/0-0~1-9~5~abc"
 
 type tester interface {
 	Helper()

@@ -62,7 +62,7 @@ func contentOf(v *fsm.View) *document.Content {
 func reaching(end fsm.LSN) *document.Archive {
 	at := func(index uint64) fsm.LSN { return fsm.LSN{Term: end.Term, Index: index} }
 	a := &document.Archive{
-		Checkpoint: document.Checkpoint{Key: "base/k", LSN: at(0), Prev: at(0), At: 3, Raw: 1, Stored: 2, Sum: document.Sum{1}},
+		Checkpoint: document.Checkpoint{Key: "checkpoint/k", LSN: at(0), Prev: at(0), At: 3, Raw: 1, Stored: 2, Sum: document.Sum{1}},
 		Tail:       document.Tail{Run: document.Run{After: at(1), Last: end}},
 		Log: []document.Ref{{
 			Key: "log/k", Run: document.Run{After: at(0), Last: at(1), Entries: 1, From: 4, Until: 5, Raw: 6}, Stored: 7, Sum: document.Sum{2},

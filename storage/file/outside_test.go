@@ -111,7 +111,7 @@ func TestCopiedBucket(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
-	for _, key := range []string{"queue.json", "a/x", "a-b", "a/b/c.seg", "base/l/0-0~1-1~5~ID/manifest.json", "log/l/s"} {
+	for _, key := range []string{"queue.json", "a/x", "a-b", "a/b/c.seg", "checkpoint/l/0-0~1-1~5~ID/manifest.json", "log/l/s"} {
 		if w := b.PutIfAbsent(ctx, key, []byte("of "+key)); w.Outcome != storage.Committed {
 			t.Fatalf("%s: %+v", key, w)
 		}
@@ -139,7 +139,7 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("a write: %v", err)
 		}
 	}
-	for _, prefix := range []string{"", "a", "a/", "a/b/", "base/l/", "log/l/s", "nothing/", "q"} {
+	for _, prefix := range []string{"", "a", "a/", "a/b/", "checkpoint/l/", "log/l/s", "nothing/", "q"} {
 		if got, want := listed(t, r, prefix), listed(t, b, prefix); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", prefix, got, want)
 		}

@@ -151,7 +151,7 @@ func (w *World) stillNamed(key string) (bool, error) {
 		return false, err
 	}
 	dir := key[:strings.LastIndexByte(key, '/')+1]
-	if !strings.HasPrefix(key, "base/") {
+	if !strings.HasPrefix(key, "checkpoint/") {
 		dir = key
 	}
 	return strings.Contains(string(o.Data), dir), nil

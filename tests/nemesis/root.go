@@ -117,7 +117,7 @@ func emptied(w *World, s *history.FaultSpan) func() {
 func (w *World) spoilAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		key, _ := strings.CutPrefix(path, dir+"/")
-		if err != nil || e.IsDir() || !strings.HasPrefix(key, "base/") && !strings.HasPrefix(key, "log/") {
+		if err != nil || e.IsDir() || !strings.HasPrefix(key, "checkpoint/") && !strings.HasPrefix(key, "log/") {
 			return err
 		}
 		data, err := os.ReadFile(path)

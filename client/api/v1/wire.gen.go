@@ -1435,9 +1435,9 @@ type Document struct {
 	// Whether it shows the available and running jobs, which it does while they fit into 256 KiB
 	View          bool   `json:"view"`
 	Bytes         int    `json:"bytes"`
-	CheckpointLSN string `json:"base_lsn"`    // Of the newest checkpoint; `0-0` if there is none
-	ArchiveLSN    string `json:"archive_lsn"` // How far checkpoint and log go
-	LogBytes      int64  `json:"log_bytes"`   // Of the log behind the checkpoint
+	CheckpointLSN string `json:"checkpoint_lsn"` // Of the newest checkpoint; `0-0` if there is none
+	ArchiveLSN    string `json:"archive_lsn"`    // How far checkpoint and log go
+	LogBytes      int64  `json:"log_bytes"`      // Of the log behind the checkpoint
 }
 
 // Bucket counts the requests of a node to the bucket since it started, and their cost in US

@@ -135,11 +135,11 @@ type stateSummary struct {
 
 // storedArchive describes the objects that a document refers to.
 type storedArchive struct {
-	CheckpointLSN string `json:"baseLsn"`
-	CheckpointAt  int64  `json:"baseAt"`  // the queue's clock, ms
-	Objects       int    `json:"objects"` // of the log
-	Entries       uint64 `json:"entries"` // behind the checkpoint, those in the document included
-	Bytes         int64  `json:"bytes"`   // in the bucket, without the document
+	CheckpointLSN string `json:"checkpointLsn"`
+	CheckpointAt  int64  `json:"checkpointAt"` // the queue's clock, ms
+	Objects       int    `json:"objects"`      // of the log
+	Entries       uint64 `json:"entries"`      // behind the checkpoint, those in the document included
+	Bytes         int64  `json:"bytes"`        // in the bucket, without the document
 }
 
 func describeArchive(a *document.Archive) *storedArchive {
