@@ -22,7 +22,7 @@ var textsOfNobody = strings.Fields(`
 	Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
 	PutCron.spec PutCron.time_zone PauseCron.spec PauseCron.time_zone
 	FireCron.name FireCron.job_id FireCron.spec FireCron.time_zone TriggerCron.job_id
-	Announce.text NextTime.spec NextTime.time_zone
+	Announce.text
 	RegisterBroker.node RegisterBroker.address RegisterBroker.cluster RegisterBroker.lineage
 	Token.id Token.name Token.types Token.groups Token.family Token.made_by Token.tenant
 	CreateToken.replaces RevokeToken.id TouchTokens.ids
