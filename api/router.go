@@ -3,6 +3,7 @@ package api
 import (
 	_ "embed"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,13 +65,13 @@ func (s *Server) allowed(r *http.Request) []string {
 		return nil
 	}
 	var methods []string
-	path := r.URL.EscapedPath()
+	escaped := r.URL.EscapedPath()
 	for _, m := range core.KnownMethods {
 		of := m
 		if m == http.MethodHead {
 			of = http.MethodGet
 		}
-		if rt, _ := s.routeOf(of, path); rt != nil {
+		if rt, _ := s.routeOf(of, escaped); rt != nil {
 			methods = append(methods, m)
 		}
 	}
@@ -85,11 +86,13 @@ var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
 // buildRouter registers the routes. The router tries them in order, so the busy ones come first.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(work.Routes(s.Core), jobs.Routes(s.Core), queues.Routes(s.Core), admin.Routes(s.Core), node.Routes(s.Core), s.httpRoutes())
-	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job.
-	slices.SortStableFunc(s.routes, func(a, b core.Route) int { return strings.Count(a.Path, "{") - strings.Count(b.Path, "{") })
+	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job. Only the
+	// last segment decides, so that /v1/jobs/{id}/complete, which is busy, is not tried after all others.
+	last := func(rt core.Route) int { return strings.Count(path.Base(rt.Path), "{") }
+	slices.SortStableFunc(s.routes, func(a, b core.Route) int { return last(a) - last(b) })
 	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	ofJobs := r.PathPrefix(v1.PathJobs).Subrouter()
+	ofJobs := r.PathPrefix(v1.PathJobs + "/").Subrouter()
 	s.calls = make(map[string]*core.Route)
 	for i := range s.routes {
 		rt := &s.routes[i]
