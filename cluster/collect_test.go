@@ -15,7 +15,7 @@ func TestCollection(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Flush.ViewMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.CheckpointMin = 2, 1, 1, 0
-		c.Flush.FoldAt, c.Flush.RefsMax = 2, 3
+		c.Flush.CompactAt, c.Flush.RefsMax = 2, 3
 		c.Flush.Interval = time.Millisecond
 		c.Flush.Window, c.CollectInterval = time.Millisecond, 20*time.Millisecond
 	})...)

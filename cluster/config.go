@@ -168,13 +168,13 @@ func (c *Config) validateBucket() error {
 		return fmt.Errorf("ArchiveCheck %v and ArchiveRead %v: must not be negative", c.ArchiveCheck, c.ArchiveRead)
 	case c.CollectInterval <= 0 || c.UnflushedBytes <= 0:
 		return fmt.Errorf("CollectInterval %v and UnflushedBytes %d: must be positive", c.CollectInterval, c.UnflushedBytes)
-	case f.Interval <= 0 || min(f.ViewMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.CheckpointMin < 0:
-		return fmt.Errorf("the settings of flushes: Interval %v, ViewMax %d, TailMax %d, TailMin %d, TailRepeats %d, SegmentRaw %d, StepBytes %d, FoldAt %d and "+
+	case f.Interval <= 0 || min(f.ViewMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.CompactAt, f.RefsMax) <= 0 || f.CheckpointMin < 0:
+		return fmt.Errorf("the settings of flushes: Interval %v, ViewMax %d, TailMax %d, TailMin %d, TailRepeats %d, SegmentRaw %d, StepBytes %d, CompactAt %d and "+
 			"RefsMax %d: must be positive; CheckpointMin %d: must not be negative",
-			f.Interval, f.ViewMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.CheckpointMin)
-	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
-		return fmt.Errorf("the settings of flushes: TailMin %d must be at most TailMax %d, SegmentRaw %d at most StepBytes %d, and FoldAt %d less than RefsMax %d",
-			f.TailMin, f.TailMax, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax)
+			f.Interval, f.ViewMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.CompactAt, f.RefsMax, f.CheckpointMin)
+	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.CompactAt >= f.RefsMax:
+		return fmt.Errorf("the settings of flushes: TailMin %d must be at most TailMax %d, SegmentRaw %d at most StepBytes %d, and CompactAt %d less than RefsMax %d",
+			f.TailMin, f.TailMax, f.SegmentRaw, f.StepBytes, f.CompactAt, f.RefsMax)
 	}
 	return nil
 }

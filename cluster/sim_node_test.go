@@ -139,7 +139,7 @@ func simConfig() Config {
 	f := flush.DefaultConfig()
 	f.Interval = 100 * time.Millisecond
 	f.ViewMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
-	f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.CheckpointMin = 8<<10, 32<<10, 4, 12, 16<<10
+	f.SegmentRaw, f.StepBytes, f.CompactAt, f.RefsMax, f.CheckpointMin = 8<<10, 32<<10, 4, 12, 16<<10
 	cfg.Flush = f
 	s := fsm.DefaultSettings()
 	s.LeaseMs = simLease.Milliseconds()

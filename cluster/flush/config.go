@@ -31,7 +31,7 @@ type Config struct {
 	TailRepeats   int   // seal such a tail when documents have repeated its size so many times
 	SegmentRaw    int   // bytes of entries in a segment of a backlog
 	StepBytes     int   // bytes of entries in one step of a backlog
-	FoldAt        int   // number of segments that are compacted into a segment index
+	CompactAt     int   // number of segments that are compacted into a segment index
 	RefsMax       int   // number of refs in the document from which a new checkpoint is due
 	CheckpointMin int64 // minimum bytes of log, compressed, for a new checkpoint
 }
@@ -55,7 +55,7 @@ func DefaultConfig() Config {
 		TailRepeats:   8,
 		SegmentRaw:    1 << 20,
 		StepBytes:     4 << 20,
-		FoldAt:        32,
+		CompactAt:     32,
 		RefsMax:       96,
 		CheckpointMin: 4 << 20,
 	}
@@ -108,9 +108,9 @@ func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 	return min(max(interval, byBandwidth), max(interval, c.Heartbeat))
 }
 
-// cutDue reports whether a tail of tail bytes must be sealed. repeated is the sum of its bytes
+// sealDue reports whether a tail of tail bytes must be sealed. repeated is the sum of its bytes
 // in all documents since the last seal.
-func (c *Config) cutDue(tail int, repeated int64) bool {
+func (c *Config) sealDue(tail int, repeated int64) bool {
 	return tail >= c.TailMax || tail >= c.TailMin && repeated >= int64(c.TailRepeats)*int64(tail)
 }
 
@@ -127,7 +127,7 @@ func (c *Config) ObjectEvery(load int64) time.Duration {
 		segments = math.Ceil(bytes / float64(c.SegmentRaw))
 	}
 	// A checkpoint is written when the log is as large: the sealed tail, a manifest, a part.
-	objects := segments*(1+1/float64(c.FoldAt)) + 3*bytes/float64(c.CheckpointMin)
+	objects := segments*(1+1/float64(c.CompactAt)) + 3*bytes/float64(c.CheckpointMin)
 	return time.Duration(float64(c.Heartbeat) / objects)
 }
 

@@ -33,8 +33,8 @@ type DocumentBuilder struct {
 	log       hclog.Logger
 
 	last       *document.Content  // the newest draft
-	line       *line              // nil: none started
-	from       fsm.LSN            // end of the previous line
+	chain      *chain             // nil: none started
+	from       fsm.LSN            // end of the previous chain
 	step       int                // bytes of entries in the next step of a backlog
 	checkpoint *pendingCheckpoint // being written, or nil
 	rest       time.Time          // after a failed checkpoint: no new one before this time
@@ -65,7 +65,7 @@ func NewDocumentBuilder(
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	var err error
-	if d.line, err = resume(first.Archive); err != nil {
+	if d.chain, err = resume(first.Archive); err != nil {
 		d.log.Error("the tail of the document is damaged; writing a new checkpoint in its place", "error", err)
 	}
 	return d
@@ -108,18 +108,18 @@ func (d *DocumentBuilder) Last() *document.Content { return d.last }
 func (d *DocumentBuilder) Draft(ctx context.Context, viewed bool) (c *document.Content, behind bool, err error) {
 	d.takeCheckpoint()
 	v := d.view()
-	if d.line != nil {
+	if d.chain != nil {
 		behind, err = d.extend(ctx, v.LSN())
 	}
-	if d.line == nil || errors.Is(err, errGap) {
+	if d.chain == nil || errors.Is(err, errGap) {
 		behind, err = false, d.begin(ctx, v)
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	if d.line != nil && !behind {
-		d.compact(ctx, v)
-		d.fold(ctx)
+	if d.chain != nil && !behind {
+		d.checkpointIfDue(ctx, v)
+		d.compact(ctx)
 	}
 	d.last = d.content(v, viewed)
 	return d.last, behind, nil
@@ -127,19 +127,19 @@ func (d *DocumentBuilder) Draft(ctx context.Context, viewed bool) (c *document.C
 
 // content returns a content with state v if the archive reaches it; otherwise the last draft.
 func (d *DocumentBuilder) content(v *fsm.View, viewed bool) *document.Content {
-	if d.line == nil || d.line.checkpoint == nil || d.line.last() != v.LSN() {
+	if d.chain == nil || d.chain.checkpoint == nil || d.chain.last() != v.LSN() {
 		return d.last
 	}
-	d.line.kept = archive.Prune(d.line.kept, d.line.checkpoint, v.Meta().Now-d.cfg.Window.Milliseconds())
-	return &document.Content{Jobs: v, ViewMax: d.cfg.viewMax(viewed), Meta: v.Meta(), Counts: v.Counts(), Archive: d.line.archive()}
+	d.chain.kept = archive.Prune(d.chain.kept, d.chain.checkpoint, v.Meta().Now-d.cfg.Window.Milliseconds())
+	return &document.Content{Jobs: v, ViewMax: d.cfg.viewMax(viewed), Meta: v.Meta(), Counts: v.Counts(), Archive: d.chain.archive()}
 }
 
 // Wrote implements Draft.
 func (d *DocumentBuilder) Wrote(c *document.Content) (kept fsm.LSN) {
 	kept = c.LSN()
-	if d.line != nil {
-		kept = earlier(kept, d.line.last())
-		d.line.repeated += int64(len(c.Archive.Tail.Data))
+	if d.chain != nil {
+		kept = earlier(kept, d.chain.last())
+		d.chain.repeated += int64(len(c.Archive.Tail.Data))
 	}
 	return kept
 }
@@ -153,16 +153,16 @@ func earlier(a, b fsm.LSN) fsm.LSN {
 
 var errGap = errors.New("some of the entries since the last flush are not in memory any more")
 
-// extend adds the entries up to upTo to the line, or a step of them. The tail is bounded by
+// extend adds the entries up to upTo to the chain, or a step of them. The tail is bounded by
 // TailMax and by the size of a segment of a backlog: while it cannot be sealed, new entries
 // wait in the unflushed log.
 func (d *DocumentBuilder) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err error) {
-	if d.line.tail.Stored() >= d.cfg.TailMax {
-		if err := d.cutTail(ctx); err != nil {
+	if d.chain.tail.Stored() >= d.cfg.TailMax {
+		if err := d.sealTail(ctx); err != nil {
 			return false, err
 		}
 	}
-	entries, more, ok := d.unflushed.Range(d.line.last(), upTo, d.step)
+	entries, more, ok := d.unflushed.Range(d.chain.last(), upTo, d.step)
 	switch {
 	case !ok:
 		return false, errGap
@@ -171,14 +171,14 @@ func (d *DocumentBuilder) extend(ctx context.Context, upTo fsm.LSN) (behind bool
 		d.resize(err)
 		return more, err
 	}
-	if err := d.line.tail.Append(entries...); err != nil {
+	if err := d.chain.tail.Append(entries...); err != nil {
 		return false, err
 	}
-	size := len(d.line.tail.Frame().Data) // encodes the tail; before that, Stored is an estimate
-	if !d.cfg.cutDue(size, d.line.repeated) {
+	size := len(d.chain.tail.Frame().Data) // encodes the tail; before that, Stored is an estimate
+	if !d.cfg.sealDue(size, d.chain.repeated) {
 		return false, nil
 	}
-	err = d.cutTail(ctx)
+	err = d.sealTail(ctx)
 	if err != nil && size < d.cfg.TailMax {
 		d.log.Debug("the tail is not sealed yet", "error", err)
 		err = nil
@@ -199,10 +199,10 @@ func (d *DocumentBuilder) resize(err error) {
 // extendBy writes a step of a backlog as separate segments.
 func (d *DocumentBuilder) extendBy(ctx context.Context, entries []archive.Entry) error {
 	tails := []document.Tail{}
-	if d.line.tail.Len() > 0 {
-		tails = append(tails, d.line.tail.Frame())
+	if d.chain.tail.Len() > 0 {
+		tails = append(tails, d.chain.tail.Frame())
 	}
-	after := d.line.last()
+	after := d.chain.last()
 	for len(entries) > 0 {
 		n := takeBytes(entries, d.cfg.SegmentRaw)
 		t := archive.NewTail(after)
@@ -212,7 +212,7 @@ func (d *DocumentBuilder) extendBy(ctx context.Context, entries []archive.Entry)
 		tails = append(tails, t.Frame())
 		after, entries = entries[n-1].LSN, entries[n:]
 	}
-	return d.cut(ctx, tails)
+	return d.seal(ctx, tails)
 }
 
 // takeBytes returns the number of entries with at most bytesMax bytes, but at least one.
@@ -224,19 +224,19 @@ func takeBytes(entries []archive.Entry, bytesMax int) int {
 	return n
 }
 
-func (d *DocumentBuilder) cutTail(ctx context.Context) error {
-	if d.line.tail.Len() == 0 {
+func (d *DocumentBuilder) sealTail(ctx context.Context) error {
+	if d.chain.tail.Len() == 0 {
 		return nil
 	}
-	return d.cut(ctx, []document.Tail{d.line.tail.Frame()})
+	return d.seal(ctx, []document.Tail{d.chain.tail.Frame()})
 }
 
 // putParallel is the number of segments that are written at a time.
 const putParallel = 4
 
-// cut seals tails as segments. It changes the line only when all segments are in the
+// seal writes tails as segments. It changes the chain only when all segments are in the
 // bucket.
-func (d *DocumentBuilder) cut(ctx context.Context, tails []document.Tail) error {
+func (d *DocumentBuilder) seal(ctx context.Context, tails []document.Tail) error {
 	refs := make([]document.Ref, len(tails))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putParallel)
@@ -250,31 +250,31 @@ func (d *DocumentBuilder) cut(ctx context.Context, tails []document.Tail) error 
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("write a segment of the log: %w", err)
 	}
-	d.line.cut(refs...)
+	d.chain.seal(refs...)
 	return nil
 }
 
-// fold compacts many segments into a segment index. If it fails, a later draft tries again.
-func (d *DocumentBuilder) fold(ctx context.Context) {
+// compact replaces many segments by a segment index. If it fails, a later draft tries again.
+func (d *DocumentBuilder) compact(ctx context.Context) {
 	var boundary fsm.LSN
 	if d.checkpoint != nil {
 		boundary = d.checkpoint.at
 	}
-	from, to, ok := d.line.foldable(d.cfg.FoldAt, boundary)
+	from, to, ok := d.chain.compactable(d.cfg.CompactAt, boundary)
 	if !ok {
 		return
 	}
-	ref, data := archive.SegmentIndex(d.lineage, d.line.refs[from:to])
+	ref, data := archive.SegmentIndex(d.lineage, d.chain.refs[from:to])
 	if err := archive.Put(ctx, d.bucket, ref.Key, data); err != nil {
 		d.log.Debug("the log is not compacted yet", "error", err)
 		return
 	}
-	d.line.refs = append(append(append([]document.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)
+	d.chain.refs = append(append(append([]document.Ref(nil), d.chain.refs[:from]...), ref), d.chain.refs[to:]...)
 }
 
-// line is the archive under construction: the log after a checkpoint, which may itself not
+// chain is the archive under construction: the log after a checkpoint, which may itself not
 // be in the bucket yet.
-type line struct {
+type chain struct {
 	checkpoint *document.Checkpoint // nil until it is in the bucket; zero for a young queue
 	kept       []document.Kept      // earlier checkpoints
 	refs       []document.Ref
@@ -283,23 +283,23 @@ type line struct {
 }
 
 // resume continues a document's archive.
-func resume(a *document.Archive) (*line, error) {
+func resume(a *document.Archive) (*chain, error) {
 	tail, err := archive.ResumeTail(&a.Tail)
 	if err != nil {
 		return nil, err
 	}
 	checkpoint := a.Checkpoint
-	return &line{checkpoint: &checkpoint, kept: a.Kept, refs: slices.Clone(a.Log), tail: tail}, nil
+	return &chain{checkpoint: &checkpoint, kept: a.Kept, refs: slices.Clone(a.Log), tail: tail}, nil
 }
 
-// begin starts a line at a state whose checkpoint is not written yet.
-func begin(at fsm.LSN) *line { return &line{tail: archive.NewTail(at)} }
+// begin starts a chain at a state whose checkpoint is not written yet.
+func begin(at fsm.LSN) *chain { return &chain{tail: archive.NewTail(at)} }
 
-// last returns the LSN of the last entry in the line.
-func (l *line) last() fsm.LSN { return l.tail.Run().Last }
+// last returns the LSN of the last entry in the chain.
+func (l *chain) last() fsm.LSN { return l.tail.Run().Last }
 
 // stored returns the size of the log in the bucket, bytes.
-func (l *line) stored() (bytes int64) {
+func (l *chain) stored() (bytes int64) {
 	for i := range l.refs {
 		bytes += l.refs[i].Stored
 	}
@@ -307,29 +307,29 @@ func (l *line) stored() (bytes int64) {
 }
 
 // archive returns the archive for a document; nil without a checkpoint.
-func (l *line) archive() *document.Archive {
+func (l *chain) archive() *document.Archive {
 	if l.checkpoint == nil {
 		return nil
 	}
 	return &document.Archive{Checkpoint: *l.checkpoint, Log: slices.Clone(l.refs), Tail: l.tail.Frame(), Kept: l.kept}
 }
 
-// cut replaces the tail by the objects that contain it and the entries after it.
-func (l *line) cut(refs ...document.Ref) {
+// seal replaces the tail by the objects that contain it and the entries after it.
+func (l *chain) seal(refs ...document.Ref) {
 	l.refs = append(l.refs, refs...)
 	l.tail, l.repeated = archive.NewTail(refs[len(refs)-1].Last), 0
 }
 
 // rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
 // there. kept are the earlier checkpoints.
-func (l *line) rebase(b *document.Checkpoint, kept []document.Kept) {
+func (l *chain) rebase(b *document.Checkpoint, kept []document.Kept) {
 	l.checkpoint, l.kept = b, kept
 	l.refs = slices.DeleteFunc(l.refs, func(r document.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
 }
 
-// foldable returns a range of refs that a segment index may replace: n consecutive segments
+// compactable returns a range of refs that a segment index may replace: n consecutive segments
 // that do not cross boundary, the LSN of a checkpoint that is being written.
-func (l *line) foldable(n int, boundary fsm.LSN) (from, to int, ok bool) {
+func (l *chain) compactable(n int, boundary fsm.LSN) (from, to int, ok bool) {
 	for i := range l.refs {
 		r := &l.refs[i]
 		if archive.IsSegmentIndex(r.Key) || r.After == boundary {
@@ -348,15 +348,15 @@ func (l *line) foldable(n int, boundary fsm.LSN) (from, to int, ok bool) {
 // checkpointRetry is the pause between a failed checkpoint and the next attempt.
 const checkpointRetry = 2 * time.Second
 
-// compact starts a checkpoint if the log has outgrown the last one, or if renew is set. The
-// line must end at v.
-func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
-	l := d.line
+// checkpointIfDue starts a checkpoint if the log has outgrown the last one, or if renew is set. The
+// chain must end at v.
+func (d *DocumentBuilder) checkpointIfDue(ctx context.Context, v *fsm.View) {
+	l := d.chain
 	if d.checkpoint != nil || l.checkpoint == nil || time.Now().Before(d.rest) ||
 		!d.renew.Load() && !d.cfg.checkpointDue(l.checkpoint.Stored, l.stored(), len(l.refs)) {
 		return
 	}
-	if err := d.cutTail(ctx); err != nil {
+	if err := d.sealTail(ctx); err != nil {
 		d.log.Debug("the checkpoint is deferred", "error", err)
 		return
 	}
@@ -369,23 +369,23 @@ func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
 	d.writeCheckpoint(v, prev)
 }
 
-// begin starts a new line at v, with a checkpoint that bridges the entries that are missing
-// since the previous line. It first seals the tail of the previous line, so that it is not
+// begin starts a new chain at v, with a checkpoint that bridges the entries that are missing
+// since the previous chain. It first seals the tail of the previous chain, so that it is not
 // lost.
 func (d *DocumentBuilder) begin(ctx context.Context, v *fsm.View) error {
 	if d.checkpoint != nil || time.Now().Before(d.rest) {
 		return nil // one checkpoint at a time
 	}
-	if d.line != nil {
-		if err := d.cutTail(ctx); err != nil {
+	if d.chain != nil {
+		if err := d.sealTail(ctx); err != nil {
 			return err
 		}
-		d.from = d.line.last()
+		d.from = d.chain.last()
 	}
 	if d.from != v.LSN() {
 		d.log.Warn("wrote a new checkpoint, because the bucket lacks older log entries", "from", d.from, "to", v.LSN())
 	}
-	d.line = begin(v.LSN())
+	d.chain = begin(v.LSN())
 	d.writeCheckpoint(v, d.from)
 	return nil
 }
@@ -404,7 +404,7 @@ func (d *DocumentBuilder) writeCheckpoint(v *fsm.View, prev fsm.LSN) {
 	})
 }
 
-// takeCheckpoint adds a finished checkpoint to the line. It does not wait.
+// takeCheckpoint adds a finished checkpoint to the chain. It does not wait.
 func (d *DocumentBuilder) takeCheckpoint() {
 	p := d.checkpoint
 	if p == nil {
@@ -421,11 +421,11 @@ func (d *DocumentBuilder) takeCheckpoint() {
 		d.log.Warn("cannot write a checkpoint; trying again", "error", p.err)
 		d.rest = time.Now().Add(checkpointRetry)
 		d.renew.Store(true)
-		if d.line != nil && d.line.checkpoint == nil {
-			d.line = nil
+		if d.chain != nil && d.chain.checkpoint == nil {
+			d.chain = nil
 		}
-	case d.line != nil:
-		d.line.rebase(&p.checkpoint, archive.Keep(d.last.Archive, &p.checkpoint, d.cfg.Window))
+	case d.chain != nil:
+		d.chain.rebase(&p.checkpoint, archive.Keep(d.last.Archive, &p.checkpoint, d.cfg.Window))
 		d.log.Debug("wrote a checkpoint", "lsn", p.checkpoint.LSN, "bytes", p.checkpoint.Stored)
 	}
 }

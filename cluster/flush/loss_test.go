@@ -47,7 +47,7 @@ func TestLossOfEverything(t *testing.T) {
 		for seed := first; seed <= last; seed++ {
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { chain(t, c, seed) })
+				synctest.Test(t, func(t *testing.T) { chainOfLosses(t, c, seed) })
 			})
 		}
 	})
@@ -60,7 +60,7 @@ func TestLossOfEverything(t *testing.T) {
 		"collected by a stalled leader", "cluster awake again", "delivered late", "restored")
 }
 
-func chain(t *testing.T, c *storagetest.Counts, seed uint64) {
+func chainOfLosses(t *testing.T, c *storagetest.Counts, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	w := newWorld(t, c)
 	w.sample = 5

@@ -139,7 +139,7 @@ func (o *outage) bounded() {
 	refs := 400 * (3*o.cfg.RefsMax + simUnflushedLog/o.cfg.SegmentRaw)
 	for kind, most := range map[string]int{
 		"log":           tail,
-		"segment index": 500 * o.cfg.FoldAt,
+		"segment index": 500 * o.cfg.CompactAt,
 		docKey:          o.cfg.ViewMax + tail*4/3 + refs + slack,
 	} {
 		if got := o.largest[kind]; got > most {
@@ -162,7 +162,7 @@ func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
 	if err != nil {
 		o.Fatal(err)
 	}
-	for _, lsn := range o.line(h.Document().LSN()) {
+	for _, lsn := range o.chain(h.Document().LSN()) {
 		m, err := h.At(o.Context(), archive.Target{LSN: lsn})
 		switch {
 		case lsn.IsZero():

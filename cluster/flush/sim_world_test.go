@@ -210,8 +210,8 @@ func (w *world) needs(a *document.Archive, key string) bool {
 	return false
 }
 
-// line returns the LSNs of a state and of all its predecessors, newest first.
-func (w *world) line(lsn fsm.LSN) (all []fsm.LSN) {
+// chain returns the LSNs of a state and of all its predecessors, newest first.
+func (w *world) chain(lsn fsm.LSN) (all []fsm.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -244,9 +244,9 @@ func (w *world) inspect(r *rand.Rand) {
 	w.mu.Lock()
 	w.open(seen.Doc)
 	w.mu.Unlock()
-	line := w.line(seen.Doc.LSN())
-	on := make(map[fsm.LSN]bool, len(line))
-	for _, lsn := range line {
+	chain := w.chain(seen.Doc.LSN())
+	on := make(map[fsm.LSN]bool, len(chain))
+	for _, lsn := range chain {
 		on[lsn] = true
 	}
 	for lsn := range w.confirmed {
@@ -255,7 +255,7 @@ func (w *world) inspect(r *rand.Rand) {
 		}
 	}
 	w.verify()
-	w.rewind(r, line)
+	w.rewind(r, chain)
 }
 
 // verify makes the archive check every object.
@@ -272,14 +272,14 @@ func (w *world) verify() {
 
 // rewind restores some states of the past. The archive must report the states that it
 // cannot restore.
-func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
+func (w *world) rewind(r *rand.Rand, chain []fsm.LSN) {
 	w.Helper()
 	h, err := archive.Open(w.Context(), w.store, docKey)
 	if err != nil {
 		w.Fatal(err)
 	}
-	for range min(6, len(line)) {
-		lsn := line[r.IntN(len(line))]
+	for range min(6, len(chain)) {
+		lsn := chain[r.IntN(len(chain))]
 		if lsn.IsZero() {
 			continue
 		}
@@ -304,7 +304,7 @@ func simConfig() Config {
 	cfg.Window = 5 * time.Second
 	cfg.ViewMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
 	cfg.SegmentRaw, cfg.StepBytes = 2<<10, 8<<10
-	cfg.FoldAt, cfg.RefsMax, cfg.CheckpointMin = 4, 12, 2<<10
+	cfg.CompactAt, cfg.RefsMax, cfg.CheckpointMin = 4, 12, 2<<10
 	return cfg
 }
 

@@ -79,7 +79,7 @@ func (l *Leader) candidate(ctx context.Context) {
 	defer l.setFence(FenceFollower, "")
 	defer l.prepared.end()
 	l.setFence(FenceStandby, "catching up with the log")
-	var told limit.Repeats
+	var logged limit.Repeats
 	for ctx.Err() == nil {
 		l.noteCampaign(false, nil)
 		r, wait, err := l.campaign(ctx)
@@ -97,7 +97,7 @@ func (l *Leader) candidate(ctx context.Context) {
 			}
 			wait = l.cfg.Flush.ConflictBackoff
 		case err != nil && ctx.Err() == nil:
-			if skipped, due := told.Due(err.Error()); due {
+			if skipped, due := logged.Due(err.Error()); due {
 				l.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
 			}
 		}

@@ -38,9 +38,9 @@ func (l *Leader) beginTerm(
 	if err := r.register(ctx, l.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
-	told := l.meta() // earlier leaders have announced this, and not the end
-	r.gate.announced, r.gate.unresolved = told.Announces(fsm.AnnounceBucketAway), told.Announces(fsm.AnnounceWritesRefused)
-	r.unhealed = told.Announces(fsm.AnnounceBucketDamaged)
+	inherited := l.meta() // earlier leaders have announced this, and not the end
+	r.gate.announced, r.gate.unresolved = inherited.Announces(fsm.AnnounceBucketAway), inherited.Announces(fsm.AnnounceWritesRefused)
+	r.unhealed = inherited.Announces(fsm.AnnounceBucketDamaged)
 	r.proposals = r.newProposer()
 	r.standbys = &standbys{base: l.base, log: r.log, named: named}
 	r.builder = flush.NewDocumentBuilder(l.cfg.Flush, l.cfg.Bucket, fence.Lineage(), first, l.do.Unflushed, l.do.Freeze, r.log)

@@ -28,7 +28,7 @@ func metaOf(n name) checkpointMeta {
 }
 
 // WriteCheckpoint writes state v as a checkpoint, which is complete and certain to be in the bucket
-// when WriteCheckpoint returns nil. prev is the origin of the line (see document.Checkpoint): an LSN at
+// when WriteCheckpoint returns nil. prev is the origin of the chain (see document.Checkpoint): an LSN at
 // which a segment or a checkpoint ends, or zero. WriteCheckpoint keeps a few parts in memory, and
 // tries until ctx ends. After a failure it removes the parts that it wrote, if it can;
 // otherwise they are garbage.

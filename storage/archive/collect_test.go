@@ -144,7 +144,7 @@ func TestCollectDuringARepair(t *testing.T) {
 	}
 }
 
-// hourly is a line with a checkpoint every ten minutes and a segment between two: checkpoints[i]
+// hourly is a chain with a checkpoint every ten minutes and a segment between two: checkpoints[i]
 // has the LSN 1-(i+1) at i·10 min, and logs[i] leads from it to the next.
 type hourly struct {
 	checkpoints []document.Checkpoint

@@ -56,7 +56,7 @@ func fixedWorld(ctx context.Context, large bool) *world {
 		w.record(4)
 		w.cut(w.leader)
 	}
-	w.fold(w.leader)
+	w.compact(w.leader)
 	w.record(6)
 	w.flush(large)
 	return w
@@ -165,7 +165,7 @@ func (w *world) checkDamage(t *testing.T, key string, removed, needed bool) {
 	switch {
 	case needed && (!errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), key)):
 		t.Errorf("the root's state: %v", err)
-	case !needed && (err != nil || m.View().Hash() != w.line[w.root.LSN()]):
+	case !needed && (err != nil || m.View().Hash() != w.chain[w.root.LSN()]):
 		t.Errorf("the root's state does not need it: %v", err)
 	}
 	w.checkPlaces(t)
@@ -184,7 +184,7 @@ func (w *world) checkPlaces(t *testing.T) {
 		looked++
 		m, err := h.At(w.ctx, Target{LSN: p.lsn})
 		switch {
-		case err == nil && (m.Meta().LSN != p.lsn || m.View().Hash() != w.line[p.lsn]):
+		case err == nil && (m.Meta().LSN != p.lsn || m.View().Hash() != w.chain[p.lsn]):
 			t.Errorf("at %s is %s, or another state", p.lsn, m.Meta().LSN)
 		case err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotKept):
 			t.Errorf("at %s: %v", p.lsn, err)
@@ -235,7 +235,7 @@ func testEveryByteOfTheRoot(t *testing.T) {
 			refused++
 			continue
 		}
-		if lsn := m.Meta().LSN; m.View().Hash() != w.line[lsn] || lsn != w.root.LSN() {
+		if lsn := m.Meta().LSN; m.View().Hash() != w.chain[lsn] || lsn != w.root.LSN() {
 			t.Fatalf("with %q in place of %q at %d it is another state, of %s", bad[i], o.Data[i], i, lsn)
 		}
 	}

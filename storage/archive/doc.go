@@ -27,28 +27,28 @@
 //	name.go  segment.go  checkpoint.go                     the objects
 //	tail.go  run.go                                        writing and reading entries
 //	fetch.go  replay.go                                    from objects to a state
-//	line.go  history.go                                    the objects that lead to a state
+//	chain.go  history.go                                   the objects that lead to a state
 //	verify.go  repair.go                                   detection and repair of damage
 //	collect.go                                             collection of unneeded objects
 //	restore.go                                             a state as the first of another lineage
 //
-// # The line
+// # The chain
 //
 // An LSN identifies one entry and all entries before it, permanently. Within a cluster, raft
 // guarantees this. An adoption (package cluster) begins in a term that no other leader uses,
 // including a lost leader that left only objects. So two segments that overlap hold the same
-// entries in the overlap, whichever node wrote them, and the line of history can be walked back
+// entries in the overlap, whichever node wrote them, and the chain of history can be walked back
 // from the root by names alone: from x to each segment whose last is x, then to its after, and
 // so on. A checkpoint at x with an older prev bridges entries that are not recorded. Objects
-// off the line were written by a leader that was replaced, and the walk never reaches them.
+// outside of the chain were written by a leader that was replaced, and the walk never reaches them.
 //
 //	checkpoint ─▶ seg ─▶ seg ─▶ seg ─▶ ⋯ hole ⋯ ─▶ checkpoint ─▶ index ─▶ seg ─▶ tail
 //	 └──────────────── a span ─────┘                └──────────── a span ──────────┘
 //
 // The walk needs an object that ends exactly where the next one begins. So a checkpoint is at a
 // boundary of segments: the writer seals the segment at the entry where it froze the state.
-// prev is a boundary too: the end of the last segment or checkpoint of the line. A leader that
-// begins a new line, by an adoption or because it does not have all entries, first writes the
+// prev is a boundary too: the end of the last segment or checkpoint of the chain. A leader that
+// begins a new chain, by an adoption or because it does not have all entries, first writes the
 // tail of the old document as a segment. Otherwise the history before the tail could no longer
 // be found.
 //
@@ -71,7 +71,7 @@
 // Everything else stays, also if no document names it: an object in a hole of the log, or behind
 // the document's checkpoint, may belong to a later document, or be all that is left of a lost one.
 // So the collector walks the two listings, deletes from old to new, a manifest before its parts, and
-// stops at the first name behind the garbage. A collector that dies leaves one connected line.
+// stops at the first name behind the garbage. A collector that dies leaves one connected chain.
 //
 // Only the active leader collects. Another writer may do so, or write, at the same time:
 //
@@ -101,6 +101,6 @@
 // before it is reported. A size that no checksum covers only bounds the decompression.
 //
 // Verify checks everything, with two exceptions that are not damage: objects that are no longer
-// named may vanish at any time, and objects off the line are only counted. Repair writes a root
+// named may vanish at any time, and objects outside of the chain are only counted. Repair writes a root
 // with the newest complete state, and keeps the old root. Neither deletes objects.
 package archive

@@ -23,7 +23,7 @@ type History struct {
 	bucket storage.Bucket
 	doc    *document.File
 	names  []string // of the lineage's objects
-	line   *line
+	chain  *chain
 	most   int64 // as limit.most
 }
 
@@ -45,7 +45,7 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 			return nil, fmt.Errorf("open the history of %q: %w", key, err)
 		}
 	}
-	h.names, h.line = names, newLine(doc.Lineage(), names, doc)
+	h.names, h.chain = names, newChain(doc.Lineage(), names, doc)
 	return h, nil
 }
 
@@ -143,11 +143,11 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 // Beginning returns the clock at the first entry of the queue, if the history has it, or a
 // zero Time. It reads one object.
 func (h *History) Beginning(ctx context.Context) (first time.Time, err error) {
-	if len(h.line.checkpoints) == 0 || h.line.checkpoints[0].at != 0 {
+	if len(h.chain.checkpoints) == 0 || h.chain.checkpoints[0].at != 0 {
 		return first, nil
 	}
-	from := h.line.checkpoints[0].lsn
-	path, _ := h.line.cover(from, everything.lsn)
+	from := h.chain.checkpoints[0].lsn
+	path, _ := h.chain.cover(from, everything.lsn)
 	path, err = expand(ctx, h.bucket, path, from, everything.lsn)
 	if err != nil || len(path) == 0 {
 		return first, err
@@ -182,11 +182,11 @@ func (h *History) isNewest(to limit) bool {
 
 // plan returns the checkpoint and the sources from which a state before the newest is rebuilt.
 func (h *History) plan(to limit) (p point, path []source, err error) {
-	p, ok := h.line.checkpointUpTo(to)
+	p, ok := h.chain.checkpointUpTo(to)
 	if !ok {
 		return p, nil, fmt.Errorf("%w: %s", ErrNotKept, h.kept())
 	}
-	path, end := h.line.cover(p.lsn, to.lsn)
+	path, end := h.chain.cover(p.lsn, to.lsn)
 	if end.Compare(to.lsn) < 0 && to.lsn != everything.lsn {
 		return p, nil, fmt.Errorf("%w: the log that leads to %s ends at %s; %s", ErrNotKept, to.lsn, end, h.kept())
 	}
@@ -229,10 +229,10 @@ func (h *History) Spans() []Span {
 		now := time.UnixMilli(h.doc.Now())
 		return []Span{{Since: now, Until: now}}
 	}
-	return h.line.spans()
+	return h.chain.spans()
 }
 
-func (l *line) spans() []Span {
+func (l *chain) spans() []Span {
 	var spans []Span
 	for _, p := range l.checkpoints {
 		if last := len(spans) - 1; last >= 0 && p.lsn.Compare(spans[last].To) <= 0 {
@@ -266,6 +266,6 @@ func Newest(ctx context.Context, bucket storage.Bucket, lineage string) (newest 
 // because a later document does not follow from it.
 func (h *History) beside(lsn fsm.LSN) *History {
 	other := *h
-	other.line = newLine(h.line.lineage, h.names, &document.File{Header: &document.Header{Term: lsn.Term, Index: lsn.Index}})
+	other.chain = newChain(h.chain.lineage, h.names, &document.File{Header: &document.Header{Term: lsn.Term, Index: lsn.Index}})
 	return &other
 }

@@ -37,7 +37,7 @@ func TestOverlap(t *testing.T) {
 	}
 	segment(1, 8)  // of one leader
 	segment(5, 12) // of another, whose segment from 1 to 5 is lost
-	past, err := (&History{bucket: w.bucket, doc: &document.File{}, line: &line{
+	past, err := (&History{bucket: w.bucket, doc: &document.File{}, chain: &chain{
 		checkpoints: []point{{lsn: l.arc.Checkpoint.LSN, at: l.arc.Checkpoint.At, key: l.arc.Checkpoint.Key}},
 		sources:     sourcesOf(w.names()),
 	}}).At(w.ctx, Target{LSN: fsm.LSN{Term: 1, Index: 10}})

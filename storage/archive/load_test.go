@@ -28,7 +28,7 @@ func TestLoadWithFaults(t *testing.T) {
 				defer bucket.Close()
 				rule := bucket.Inject(fault.Rule{Kind: kind, Skip: skip, Times: 1, Delay: time.Second})
 				m, err := Machine(testContext(t), bucket, w.root)
-				if err != nil || m.View().Hash() != w.line[w.root.LSN()] {
+				if err != nil || m.View().Hash() != w.chain[w.root.LSN()] {
 					t.Errorf("%s at read %d: %v", kind, skip, err)
 				}
 				hit = rule.Hits() > 0

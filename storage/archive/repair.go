@@ -201,11 +201,11 @@ func unused(v *fsm.View) bool {
 	return things == 0 && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 
-// newest returns the newest state that the line leads to, and the checkpoint that it starts
+// newest returns the newest state that the chain leads to, and the checkpoint that it starts
 // from.
 func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 	for {
-		best, end, ok := v.line.farthest()
+		best, end, ok := v.chain.farthest()
 		if !ok {
 			return nil, best, nil
 		}
@@ -218,13 +218,13 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 				return m, best, err
 			}
 		}
-		v.line = v.line.without(v.bad) // without the objects that are bad
+		v.chain = v.chain.without(v.bad) // without the objects that are bad
 	}
 }
 
 // farthest returns the checkpoint from which the log reaches the latest LSN, the newest of
 // several.
-func (l *line) farthest() (best point, end fsm.LSN, ok bool) {
+func (l *chain) farthest() (best point, end fsm.LSN, ok bool) {
 	for _, p := range slices.Backward(l.checkpoints) {
 		if _, to := l.cover(p.lsn, everything.lsn); !ok || to.Compare(end) > 0 {
 			best, end, ok = p, to, true
@@ -246,7 +246,7 @@ func (r *repair) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Archive.Kept = r.v.line.kept(c.Archive.Checkpoint.LSN)
+	c.Archive.Kept = r.v.chain.kept(c.Archive.Checkpoint.LSN)
 	if !r.missing {
 		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.LSN(), rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
@@ -345,7 +345,7 @@ func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
 	return ErrNothingGood
 }
 
-// ends returns the LSNs at which complete objects of the line may end, newest first.
+// ends returns the LSNs at which complete objects of the chain may end, newest first.
 func ends(names []string, last fsm.LSN) []fsm.LSN {
 	found := make(map[fsm.LSN]bool)
 	for _, key := range names {
@@ -473,7 +473,7 @@ func assembled(members map[string]jsontext.Value) *document.File {
 	return doc
 }
 
-// document returns a replacement for the unreadable document that says only where the line
+// document returns a replacement for the unreadable document that says only where the chain
 // ends.
 func (w *recovered) document(end fsm.LSN) *document.File {
 	h := *w.header

@@ -93,7 +93,7 @@ func (w *world) checkRepaired(t *testing.T, r *Repaired, want fsm.LSN) {
 		t.Fatal(err)
 	}
 	lsn := m.Meta().LSN
-	if lsn.Compare(want) < 0 || r.To != lsn && r.Written || m.View().Hash() != w.line[lsn] {
+	if lsn.Compare(want) < 0 || r.To != lsn && r.Written || m.View().Hash() != w.chain[lsn] {
 		t.Errorf("it is %s, said to be %s, and should be %s; or another state", lsn, r.To, want)
 	}
 	if r.Written && (doc.Header.Epoch <= w.epoch || doc.Header.Lineage != lineage || doc.Broker != nil || doc.Overtaken ||

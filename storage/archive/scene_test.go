@@ -24,7 +24,7 @@ import (
 //
 //	world [young|empty], fixed [small] [within]   a new world; fixed is fixedWorld, whose window has passed its
 //	                                     checkpoint unless it is within; empty begins with a checkpoint of no state
-//	checkpoint, record N, work N, cut, fold, term, flush [bare], age, newer, doctored, diverge,
+//	checkpoint, record N, work N, cut, compact, term, flush [bare], age, newer, doctored, diverge,
 //	enqueue ID PAYLOAD                   what the leader does
 //	put KEY [text=TEXT], remove KEY, clear, damage KEY HOW, cutoff KEY BYTES, change KEY old=(TEXT) [new=(TEXT)], strangers
 //	keep KEY [as=KEY], return KEY        remembers an object, and may store it under another key, and puts it back
@@ -111,8 +111,8 @@ func (s *scene) act(c script.Command) (out string, ok bool) {
 		s.leader.r.apply(enqueue(&fsmpb.NewJob{Id: c.ID(0), Payload: []byte(c.ID(1))}))
 	case "cut":
 		s.cut(s.leader)
-	case "fold":
-		s.fold(s.leader)
+	case "compact":
+		s.compact(s.leader)
 	case "term":
 		s.leader.r.newTerm()
 	case "flush":
@@ -279,13 +279,13 @@ func (s *scene) kind(err error) (text string) {
 	return ", error" + text + ": " + s.masked(err.Error())
 }
 
-// state prints the LSN of a state, which must be one that the line had.
+// state prints the LSN of a state, which must be one that the chain had.
 func (s *scene) state(m *fsm.Machine, err error) string {
 	if err != nil {
 		return s.kind(err)[2:]
 	}
 	lsn := m.Meta().LSN
-	if sum, known := s.line[lsn]; known && m.View().Hash() != sum {
+	if sum, known := s.chain[lsn]; known && m.View().Hash() != sum {
 		return fmt.Sprintf("another state of %s", lsn)
 	} else if !known {
 		return fmt.Sprintf("a state of %s with %d jobs", lsn, m.Counts().Sum())

@@ -12,7 +12,7 @@ import (
 	"osqueue/storage/document"
 )
 
-// Verify checks the document at key, every object that it names, and every object of its line:
+// Verify checks the document at key, every object that it names, and every object of its chain:
 // their checksums, that each continues where the previous one ends, that all entries can be
 // applied, and that checkpoints, and the state in the document, equal the state that the log
 // before them leads to. The report lists the problems. Verify returns an error only if it
@@ -39,7 +39,7 @@ func Verify(ctx context.Context, bucket storage.Bucket, key string) (*Report, er
 type verifier struct {
 	bucket storage.Bucket
 	report *Report
-	line   *line           // as far as it is good
+	chain  *chain          // as far as it is good
 	bad    map[string]bool // keys; "" is the tail
 	named  map[string]bool // keys of the document and of the objects that it names
 	reader runReader
@@ -84,14 +84,14 @@ func (v *verifier) object(err error) error {
 func (v *verifier) blame(key string, err error) {
 	v.note(v.report.Key, fmt.Errorf("its description of an intact object is damaged: %w", err))
 	n, _ := parseName(key)
-	for i := range v.line.sources {
-		if v.line.sources[i].key == key {
-			v.line.sources[i] = nameSource(n)
+	for i := range v.chain.sources {
+		if v.chain.sources[i].key == key {
+			v.chain.sources[i] = nameSource(n)
 		}
 	}
-	for i := range v.line.checkpoints {
-		if v.line.checkpoints[i].key == key {
-			v.line.checkpoints[i] = namePoint(n)
+	for i := range v.chain.checkpoints {
+		if v.chain.checkpoints[i].key == key {
+			v.chain.checkpoints[i] = namePoint(n)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func (v *verifier) behind(ctx context.Context, doc *document.File) (*fsm.Machine
 			return nil, err
 		}
 	}
-	v.line = newLine(doc.Lineage(), names, doc)
-	v.report.Strays = len(v.line.strays)
+	v.chain = newChain(doc.Lineage(), names, doc)
+	v.report.Strays = len(v.chain.strays)
 	if a := doc.Archive; a != nil {
 		v.named[a.Checkpoint.Key] = true
 		for i := range a.Log {
@@ -142,16 +142,16 @@ func (v *verifier) behind(ctx context.Context, doc *document.File) (*fsm.Machine
 		return nil, err
 	}
 	m, err := v.states(ctx)
-	h := History{doc: doc, line: v.line}
+	h := History{doc: doc, chain: v.chain}
 	v.report.Spans = h.Spans()
 	return m, err
 }
 
-// segmentIndexes replaces the listed segments of the line by those of the root's segment indexes.
+// segmentIndexes replaces the listed segments of the chain by those of the root's segment indexes.
 func (v *verifier) segmentIndexes(ctx context.Context) error {
 	named := make(map[string]source)
 	var plain []source
-	for _, s := range v.line.sources {
+	for _, s := range v.chain.sources {
 		if !IsSegmentIndex(s.key) {
 			plain = append(plain, s)
 			continue
@@ -180,8 +180,8 @@ func (v *verifier) segmentIndexes(ctx context.Context) error {
 	for _, p := range named { // not listed: it will be missed
 		plain = append(plain, p)
 	}
-	v.line.sources = plain
-	v.line.sort()
+	v.chain.sources = plain
+	v.chain.sort()
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (v *verifier) sources(ctx context.Context) error {
 		}
 		return result{opened: o}, err
 	}
-	for o, err := range blob.Ahead(ctx, readAhead, slices.Clone(v.line.sources), read) {
+	for o, err := range blob.Ahead(ctx, readAhead, slices.Clone(v.chain.sources), read) {
 		if o.wrong != nil {
 			v.blame(o.key, o.wrong)
 		}
@@ -211,7 +211,7 @@ func (v *verifier) sources(ctx context.Context) error {
 			return err
 		}
 	}
-	v.line = v.line.without(v.bad)
+	v.chain = v.chain.without(v.bad)
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (v *verifier) entries(o *opened) error {
 // compares the states. An object that does not fit is not used any more, nor are the objects
 // after it up to the next checkpoint.
 func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
-	for _, p := range v.line.checkpoints {
+	for _, p := range v.chain.checkpoints {
 		b, err := readCheckpoint(ctx, v.bucket, p, 0)
 		if again, ok := intact(err, p.named != nil, p.key, func(n name) (*fsm.Machine, error) {
 			return readCheckpoint(ctx, v.bucket, namePoint(n), 0)
@@ -271,7 +271,7 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 			v.note(p.key, fmt.Errorf("%w: the checkpoint differs from the state that the log before it leads to", ErrDamaged))
 		}
 	}
-	v.line = v.line.without(v.bad)
+	v.chain = v.chain.without(v.bad)
 	return v.advance(ctx, m, everything.lsn)
 }
 
@@ -281,13 +281,13 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 	if m == nil {
 		return nil, nil
 	}
-	path, _ := v.line.cover(m.Meta().LSN, to)
+	path, _ := v.chain.cover(m.Meta().LSN, to)
 	err := replay(ctx, v.bucket, m, path, limit{lsn: to, at: everything.at})
 	if err == nil {
 		return m, nil
 	}
 	if err = v.object(err); err == nil {
-		v.line = v.line.without(v.bad)
+		v.chain = v.chain.without(v.bad)
 	}
 	return nil, err
 }
@@ -327,7 +327,7 @@ type Report struct {
 	Key string  // of the document
 	LSN fsm.LSN // of its state
 
-	// The number of checked objects on the line, and their contents.
+	// The number of checked objects in the chain, and their contents.
 	Checkpoints, Segments, SegmentIndexes int
 	Bytes                                 int64 // of the segments' entries, compressed
 	Entries                               uint64
@@ -340,7 +340,7 @@ type Report struct {
 	// or incomplete now: a collector is deleting them, or a writer did not finish them. Their
 	// states are not in Spans.
 	Gone []string
-	// Strays is the number of objects off the line: of failed attempts, of replaced leaders, or
+	// Strays is the number of objects outside of the chain: of failed attempts, of replaced leaders, or
 	// old ones. They become garbage.
 	Strays int
 }

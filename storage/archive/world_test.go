@@ -34,9 +34,9 @@ type world struct {
 	epoch   uint64
 	counts  counts
 	wild    bool // clocks of leaders have nothing to do with each other
-	// line has the states of the line up to the root, as checksums by LSN, and the recorded
+	// chain has the states of the chain up to the root, as checksums by LSN, and the recorded
 	// ones of them, with their clocks, in order.
-	line     map[fsm.LSN][sha256.Size]byte
+	chain    map[fsm.LSN][sha256.Size]byte
 	recorded []place
 }
 
@@ -59,7 +59,7 @@ func newWorld(ctx context.Context, now int64) *world {
 	r := newRecorder(now)
 	r.apply(r.register(1))
 	return &world{
-		ctx: ctx, bucket: mem.New(), line: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, counts: make(counts),
+		ctx: ctx, bucket: mem.New(), chain: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, counts: make(counts),
 	}
 }
 
@@ -104,8 +104,8 @@ func (w *world) cut(l *leader) {
 	l.arc, l.tail = &next, NewTail(ref.Last)
 }
 
-// fold makes a segment index of all segments except the last.
-func (w *world) fold(l *leader) {
+// compact makes a segment index of all segments except the last.
+func (w *world) compact(l *leader) {
 	if l.arc == nil || len(l.arc.Log) < 2 {
 		return
 	}
@@ -168,7 +168,7 @@ func (w *world) flush(bare bool) {
 	}, "h:8080", l.r.now)
 	w.put(data)
 	for lsn, sum := range l.r.sums {
-		w.line[lsn] = sum
+		w.chain[lsn] = sum
 	}
 	for _, p := range l.written {
 		if last := len(w.recorded) - 1; last < 0 || p.lsn.Compare(w.recorded[last].lsn) > 0 {
@@ -273,7 +273,7 @@ func (w *world) step(t *rapid.T) {
 		some.live(t, 1, false)
 		w.cut(some)
 	case 8:
-		w.fold(some)
+		w.compact(some)
 	case 9, 10:
 		w.checkpoint(some)
 	case 11, 12, 13:
@@ -359,7 +359,7 @@ func (w *world) check(t testing.TB, rt *rapid.T) {
 	if err != nil {
 		rt.Fatalf("the root cannot be read: %v", err)
 	}
-	if lsn := w.root.LSN(); m.Meta().LSN != lsn || m.View().Hash() != w.line[lsn] {
+	if lsn := w.root.LSN(); m.Meta().LSN != lsn || m.View().Hash() != w.chain[lsn] {
 		rt.Fatalf("the root is %s and should be %s, or is another state", m.Meta().LSN, lsn)
 	}
 	report, err := Verify(w.ctx, w.bucket, rootKey)
@@ -407,7 +407,7 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 	if c < 0 || c > 0 && to.Time.IsZero() || !to.Time.IsZero() && meta.Now > to.Time.UnixMilli() {
 		t.Fatalf("at %+v is %s at %d ms, and should be %s", to, meta.LSN, meta.Now, want)
 	}
-	if sum, ok := w.line[meta.LSN]; !ok || m.View().Hash() != sum {
+	if sum, ok := w.chain[meta.LSN]; !ok || m.View().Hash() != sum {
 		t.Fatalf("at %+v is another state than there was at %s", to, meta.LSN)
 	}
 }

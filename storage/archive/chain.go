@@ -10,16 +10,16 @@ import (
 	"osqueue/storage/document"
 )
 
-// line is the history that ends in a root, in order, as far as it follows from names. No object
+// chain is the history that ends in a root, in order, as far as it follows from names. No object
 // is opened to build it.
-type line struct {
+type chain struct {
 	lineage     string
 	checkpoints []point  // complete ones, by LSN; of equal ones the named one last
 	sources     []source // by where they begin; of equal ones the longest first
-	strays      []string // keys of the lineage's objects that are not on the line
+	strays      []string // keys of the lineage's objects that are not in the chain
 }
 
-// point is a checkpoint on the line.
+// point is a checkpoint in the chain.
 type point struct {
 	lsn, prev fsm.LSN
 	at        int64                // the machine's clock, ms
@@ -42,11 +42,11 @@ func namePoint(n name) point { return point{n.last, n.after, n.at, n.key(), nil}
 // isOrigin reports whether p is the empty machine before the first entry, which is no object.
 func (p *point) isOrigin() bool { return p.key == "" }
 
-// newLine walks back from the root. An LSN identifies an entry and all entries before it. So a
-// segment or checkpoint that ends at an LSN of the line is on the line, whichever node wrote it
+// newChain walks back from the root. An LSN identifies an entry and all entries before it. So a
+// segment or checkpoint that ends at an LSN of the chain is in the chain, whichever node wrote it
 // and whether or not a root ever named it.
-func newLine(lineage string, names []string, root *document.File) *line {
-	w := walker{line: &line{lineage: lineage}, at: make(map[fsm.LSN][]name), seen: make(map[fsm.LSN]bool), on: make(map[string]bool)}
+func newChain(lineage string, names []string, root *document.File) *chain {
+	w := walker{chain: &chain{lineage: lineage}, at: make(map[fsm.LSN][]name), seen: make(map[fsm.LSN]bool), on: make(map[string]bool)}
 	var all []name
 	for _, key := range names {
 		n, ok := parseName(key)
@@ -60,11 +60,11 @@ func newLine(lineage string, names []string, root *document.File) *line {
 	}
 	w.root(root)
 	w.walk()
-	l := w.line
+	l := w.chain
 	for _, n := range all {
 		key := n.key()
 		if n.kind == partKind {
-			key = n.directory() + manifestSuffix // on the line is the checkpoint that it is of
+			key = n.directory() + manifestSuffix // in the chain is the checkpoint that it is of
 		}
 		if !w.on[key] {
 			l.strays = append(l.strays, n.key())
@@ -74,7 +74,7 @@ func newLine(lineage string, names []string, root *document.File) *line {
 	return l
 }
 
-func (l *line) sort() {
+func (l *chain) sort() {
 	slices.SortFunc(l.checkpoints, comparePoints)
 	slices.SortFunc(l.sources, func(a, b source) int {
 		return cmp.Or(a.after.Compare(b.after), b.last.Compare(a.last),
@@ -98,16 +98,16 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// walker walks the line.
+// walker walks the chain.
 type walker struct {
-	line *line
-	at   map[fsm.LSN][]name // segments and checkpoints by where they end
-	seen map[fsm.LSN]bool
-	todo []fsm.LSN
-	on   map[string]bool // keys on the line
+	chain *chain
+	at    map[fsm.LSN][]name // segments and checkpoints by where they end
+	seen  map[fsm.LSN]bool
+	todo  []fsm.LSN
+	on    map[string]bool // keys in the chain
 }
 
-// root adds the objects and the LSNs that the root names to the line.
+// root adds the objects and the LSNs that the root names to the chain.
 func (w *walker) root(doc *document.File) {
 	w.visit(doc.LSN())
 	a := doc.Archive
@@ -120,7 +120,7 @@ func (w *walker) root(doc *document.File) {
 	}
 	w.visit(a.Tail.Last)
 	if a.Tail.Entries > 0 {
-		w.line.sources = append(w.line.sources, tailSource(&a.Tail))
+		w.chain.sources = append(w.chain.sources, tailSource(&a.Tail))
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *walker) checkpoint(p point) {
 		return
 	}
 	w.on[p.key] = true
-	w.line.checkpoints = append(w.line.checkpoints, p)
+	w.chain.checkpoints = append(w.chain.checkpoints, p)
 	w.visit(p.lsn)
 	w.visit(p.prev)
 }
@@ -139,7 +139,7 @@ func (w *walker) source(s source) {
 		return
 	}
 	w.on[s.key] = true
-	w.line.sources = append(w.line.sources, s)
+	w.chain.sources = append(w.chain.sources, s)
 	w.visit(s.last)
 	w.visit(s.after)
 	if s.after.IsZero() { // the log of a young queue
@@ -168,10 +168,10 @@ func (w *walker) walk() {
 	}
 }
 
-// cover returns the sources that lead from one LSN on the line to another, and the LSN at which
+// cover returns the sources that lead from one LSN in the chain to another, and the LSN at which
 // they end: an earlier one if entries in between are missing. A source that begins where the
 // previous one ends is preferred to one that overlaps it.
-func (l *line) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
+func (l *chain) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
 	end = from
 	var longest *source // of those that begin earlier
 	for i := 0; end.Compare(to) < 0; {
@@ -193,7 +193,7 @@ func (l *line) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
 }
 
 // checkpointUpTo returns the newest checkpoint that is not past a limit.
-func (l *line) checkpointUpTo(to limit) (p point, ok bool) {
+func (l *chain) checkpointUpTo(to limit) (p point, ok bool) {
 	for _, p := range slices.Backward(l.checkpoints) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
 			return p, true
@@ -203,7 +203,7 @@ func (l *line) checkpointUpTo(to limit) (p point, ok bool) {
 }
 
 // kept returns the list of kept checkpoints of an archive whose checkpoint is that of an LSN.
-func (l *line) kept(before fsm.LSN) (kept []document.Kept) {
+func (l *chain) kept(before fsm.LSN) (kept []document.Kept) {
 	for _, p := range l.checkpoints {
 		if p.lsn.Compare(before) >= 0 {
 			break
@@ -222,8 +222,8 @@ func (l *line) kept(before fsm.LSN) (kept []document.Kept) {
 	return kept
 }
 
-// without returns the line without the given objects.
-func (l *line) without(bad map[string]bool) *line {
+// without returns the chain without the given objects.
+func (l *chain) without(bad map[string]bool) *chain {
 	w := *l
 	w.checkpoints = slices.DeleteFunc(slices.Clone(l.checkpoints), func(p point) bool { return bad[p.key] && !p.isOrigin() })
 	w.sources = slices.DeleteFunc(slices.Clone(l.sources), func(s source) bool { return bad[s.key] })
