@@ -9,7 +9,7 @@ import (
 )
 
 // TestMain skips the examples if OSQUEUE_EXAMPLE_SERVERS is unset: each needs an empty cluster.
-// tests/sdk runs them.
+// tests/e2e runs them.
 func TestMain(m *testing.M) {
 	if os.Getenv("OSQUEUE_EXAMPLE_SERVERS") == "" {
 		if err := flag.Set("test.skip", "^Example"); err != nil {

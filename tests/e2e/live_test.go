@@ -1,7 +1,4 @@
-// Package live runs whole clusters inside a test's process: real nodes with
-// raft and the HTTP API, on loopback, over a bucket in memory. Nothing of them
-// survives Stop. Tests and examples of the client speak to what it will meet.
-package live
+package e2e
 
 import (
 	"context"
@@ -19,17 +16,18 @@ import (
 	"osqueue/storage/mem"
 )
 
-// startTimeout bounds the wait for the first leader.
-const startTimeout = 20 * time.Second
+// liveTimeout bounds the wait for the first leader.
+const liveTimeout = 20 * time.Second
 
-// Cluster is a running cluster. Its methods are for one goroutine.
-type Cluster struct {
+// liveCluster is a whole cluster in the process of the test: real nodes with raft and the HTTP API, on loopback,
+// over a bucket in memory. Nothing of it survives Stop. Its methods are for one goroutine.
+type liveCluster struct {
 	bucket *mem.Bucket
-	nodes  []*node
+	nodes  []*liveNode
 }
 
-// node is one of its nodes.
-type node struct {
+// liveNode is one of its nodes.
+type liveNode struct {
 	address string
 	listen  net.Listener
 	node    *cluster.Node // nil: not started
@@ -37,15 +35,15 @@ type node struct {
 	served  chan error
 }
 
-// Start starts a cluster of n nodes and waits until one of them leads.
-func Start(n int) (*Cluster, error) {
-	c := &Cluster{bucket: mem.New()}
+// startLive starts a cluster of n nodes and waits until one of them leads.
+func startLive(n int) (*liveCluster, error) {
+	c := &liveCluster{bucket: mem.New()}
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), c.Stop())
 		}
-		c.nodes = append(c.nodes, &node{address: ln.Addr().String(), listen: ln})
+		c.nodes = append(c.nodes, &liveNode{address: ln.Addr().String(), listen: ln})
 	}
 	for i := range c.nodes {
 		if err := c.open(i); err != nil {
@@ -58,7 +56,7 @@ func Start(n int) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) open(i int) error {
+func (c *liveCluster) open(i int) error {
 	cfg := cluster.DefaultConfig()
 	for k, n := range c.nodes {
 		cfg.Peers = append(cfg.Peers, cluster.PeerAddr{Name: fmt.Sprintf("n%d", k+1), HTTP: n.address})
@@ -85,19 +83,19 @@ func (c *Cluster) open(i int) error {
 	return nil
 }
 
-func (c *Cluster) awaitLeader() error {
-	end := time.Now().Add(startTimeout)
+func (c *liveCluster) awaitLeader() error {
+	end := time.Now().Add(liveTimeout)
 	for time.Now().Before(end) {
 		if c.leader() >= 0 {
 			return nil
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return fmt.Errorf("no node leads after %v", startTimeout)
+	return fmt.Errorf("no node leads after %v", liveTimeout)
 }
 
 // leader is the index of the node that leads; -1: none.
-func (c *Cluster) leader() int {
+func (c *liveCluster) leader() int {
 	for i, n := range c.nodes {
 		if n.node == nil {
 			continue
@@ -110,7 +108,7 @@ func (c *Cluster) leader() int {
 }
 
 // Servers are the addresses of all nodes, also of those that were killed.
-func (c *Cluster) Servers() []string {
+func (c *liveCluster) Servers() []string {
 	out := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		out[i] = n.address
@@ -120,12 +118,12 @@ func (c *Cluster) Servers() []string {
 
 // Client returns a client of the cluster, with Config's defaults. The caller
 // closes it.
-func (c *Cluster) Client() (*client.Client, error) {
+func (c *liveCluster) Client() (*client.Client, error) {
 	return client.New(client.Config{Servers: c.Servers()})
 }
 
 // KillLeader stops the node that leads, and waits until another one does.
-func (c *Cluster) KillLeader() error {
+func (c *liveCluster) KillLeader() error {
 	i := c.leader()
 	if i < 0 {
 		return errors.New("no node leads")
@@ -137,7 +135,7 @@ func (c *Cluster) KillLeader() error {
 }
 
 // Stop stops all nodes. It may be called more than once.
-func (c *Cluster) Stop() error {
+func (c *liveCluster) Stop() error {
 	var errs []error
 	for _, n := range c.nodes {
 		errs = append(errs, n.stop())
@@ -146,7 +144,7 @@ func (c *Cluster) Stop() error {
 }
 
 // stop ends a node like a process that is killed: requests are cut.
-func (n *node) stop() error {
+func (n *liveNode) stop() error {
 	if n.node == nil {
 		_ = n.listen.Close() // it may be closed already
 		return nil

@@ -1,4 +1,4 @@
-package live_test
+package e2e
 
 import (
 	"bufio"
@@ -15,20 +15,16 @@ import (
 	"testing"
 
 	"osqueue/client/api/v1/frame"
-	"osqueue/tests/live"
 )
 
 // allocsMax bounds the allocations of an enqueue on the leader, from the socket to the answer. The
 // server of net/http allocates about 27 times more, also for a handler that does nothing.
 const allocsMax = 18
 
-// payload is a payload of 200 bytes.
-var payload = `"` + strings.Repeat("x", 198) + `"`
-
 // TestAllocationsOfAnEnqueue counts the allocations of a whole node: server, group commit, raft, machine
 // and flusher. The clients of this process allocate nothing per request.
 func TestAllocationsOfAnEnqueue(t *testing.T) {
-	c, err := live.Start(1)
+	c, err := startLive(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +97,8 @@ type caller struct {
 	read    func(*caller) error
 }
 
-var jobs atomic.Uint64
+// called counts the requests of all callers.
+var called atomic.Uint64
 
 func runCallers(t *testing.T, open []caller, calls int) {
 	t.Helper()
@@ -120,7 +117,7 @@ func runCallers(t *testing.T, open []caller, calls int) {
 }
 
 func (c *caller) call() error {
-	n := jobs.Add(1)
+	n := called.Add(1)
 	for i := len(c.number) - 1; i >= 0; i-- {
 		c.number[i] = "0123456789abcdef"[n&15]
 		n >>= 4
@@ -133,7 +130,7 @@ func (c *caller) call() error {
 
 const idFormat = "0193c0de-0000-7000-8000-000000000000"
 
-func jobBody() string { return `{"id":"` + idFormat + `","type":"mail","payload":` + payload + `}` }
+func jobBody() string { return `{"id":"` + idFormat + `","type":"mail","payload":"` + strings.Repeat("x", 198) + `"}` }
 
 // withNumber finds the place of the number in the request.
 func (c *caller) withNumber() caller {

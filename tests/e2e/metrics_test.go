@@ -1,4 +1,4 @@
-package observe
+package e2e
 
 import (
 	"bytes"
@@ -84,8 +84,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// ledger counts the answers to the clients, by type of job.
-type ledger struct {
+// tally counts the answers to the clients, by type of job.
+type tally struct {
 	mu    sync.Mutex // guards the field below
 	types map[string]*outcomes
 }
@@ -93,7 +93,7 @@ type ledger struct {
 // outcomes counts the answers about the jobs of one type.
 type outcomes struct{ enqueued, claimed, completed, failed, retried, dead, cancelled float64 }
 
-func (l *ledger) add(jobType string, fn func(*outcomes)) {
+func (l *tally) add(jobType string, fn func(*outcomes)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.types[jobType] == nil {
@@ -103,7 +103,7 @@ func (l *ledger) add(jobType string, fn func(*outcomes)) {
 }
 
 // enqueued returns the number of jobs so far.
-func (l *ledger) enqueued() (n float64) {
+func (l *tally) enqueued() (n float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.types {
@@ -112,8 +112,8 @@ func (l *ledger) enqueued() (n float64) {
 	return n
 }
 
-// want returns the counters that follow from the ledger.
-func (l *ledger) want() map[string]float64 {
+// want returns the counters that follow from the tally.
+func (l *tally) want() map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make(map[string]float64)
@@ -130,9 +130,9 @@ func (l *ledger) want() map[string]float64 {
 	return out
 }
 
-// watch compares the counters of the active leader with those before, until ctx ends, and puts
+// watchCounters compares the counters of the active leader with those before, until ctx ends, and puts
 // the names of the leaders into seen. A follower may be behind, so only the leader's count.
-func watch(ctx context.Context, t *testing.T, c *cluster.Cluster, seen *atomic.Pointer[string]) {
+func watchCounters(ctx context.Context, t *testing.T, c *cluster.Cluster, seen *atomic.Pointer[string]) {
 	last := make(map[string]float64)
 	for ctx.Err() == nil {
 		for _, node := range c.Nodes {
@@ -167,7 +167,7 @@ func watch(ctx context.Context, t *testing.T, c *cluster.Cluster, seen *atomic.P
 var jobTypes = []string{"a", "b", "c"}
 
 // produce enqueues n jobs with random endings in their payload, and cancels some that wait.
-func produce(ctx context.Context, t *testing.T, c *client.Client, l *ledger, rng *rand.Rand, n int) {
+func produce(ctx context.Context, t *testing.T, c *client.Client, l *tally, rng *rand.Rand, n int) {
 	endings := []string{"completed", "completed", "completed", "failed once", "dead", "never"}
 	for i := range n {
 		job := client.NewJob{ID: fmt.Sprintf("j%d", i), Type: jobTypes[rng.IntN(len(jobTypes))]}
@@ -191,8 +191,8 @@ func produce(ctx context.Context, t *testing.T, c *client.Client, l *ledger, rng
 	}
 }
 
-// work runs jobs until ctx ends, and writes what became of each attempt to the ledger.
-func work(ctx context.Context, t *testing.T, c *client.Client, l *ledger) {
+// work runs jobs until ctx ends, and writes what became of each attempt to the tally.
+func work(ctx context.Context, t *testing.T, c *client.Client, l *tally) {
 	w, err := worker.New(c, worker.Config{Concurrency: 8, PollWait: 500 * time.Millisecond, Finished: func(f worker.Finished) {
 		switch f.Outcome {
 		case worker.Completed:
@@ -244,7 +244,7 @@ func TestCountersAreTrueOverFailovers(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := cluster.Start(t, cluster.Options{})
-	ctx, l := c.Context(2*time.Minute), &ledger{types: make(map[string]*outcomes)}
+	ctx, l := c.Context(2*time.Minute), &tally{types: make(map[string]*outcomes)}
 	var watching, working sync.WaitGroup
 	watched, stopWatch := context.WithCancel(ctx)
 	worked, stopWork := context.WithCancel(ctx)
@@ -253,7 +253,7 @@ func TestCountersAreTrueOverFailovers(t *testing.T) {
 	defer working.Wait()
 	defer stopWork()
 	var seen atomic.Pointer[string]
-	watching.Go(func() { watch(watched, t, c, &seen) })
+	watching.Go(func() { watchCounters(watched, t, c, &seen) })
 	working.Go(func() { work(worked, t, c.Client, l) })
 	var producing sync.WaitGroup
 	producing.Go(func() { produce(ctx, t, c.Client, l, rand.New(rand.NewPCG(seed, 0)), 600) })
@@ -281,8 +281,8 @@ func TestCountersAreTrueOverFailovers(t *testing.T) {
 	c.Eventually(time.Minute, "the end of all jobs", func() error { return compareAll(ctx, c, l) })
 }
 
-// compareAll compares the counters of all nodes with those of the ledger.
-func compareAll(ctx context.Context, c *cluster.Cluster, l *ledger) error {
+// compareAll compares the counters of all nodes with those of the tally.
+func compareAll(ctx context.Context, c *cluster.Cluster, l *tally) error {
 	var errs []error
 	want := l.want()
 	for _, node := range c.Nodes {

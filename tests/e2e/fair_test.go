@@ -1,4 +1,4 @@
-package live_test
+package e2e
 
 import (
 	"fmt"
@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"osqueue/client/api/v1/frame"
-	"osqueue/tests/live"
 )
 
 // A connection that always has as many requests in progress as it may delays a request of
 // another connection by a bounded number of its own, whatever their size.
 func TestAGreedyStreamDelaysOthersByABoundedNumberOfRequests(t *testing.T) {
-	c, err := live.Start(1)
+	c, err := startLive(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package sdk_test
+package e2e
 
 import (
 	"os"

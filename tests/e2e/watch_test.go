@@ -1,4 +1,4 @@
-package sdk_test
+package e2e
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/tests/live"
 )
 
 // counted counts the reads of single jobs. It can also answer requests for the
@@ -50,7 +49,7 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // watching is a cluster with a client whose requests are counted.
-func watching(t *testing.T, nodes int) (*live.Cluster, *client.Client, *counted) {
+func watching(t *testing.T, nodes int) (*liveCluster, *client.Client, *counted) {
 	t.Helper()
 	cluster, _ := start(t, nodes)
 	transport := &http.Transport{}
@@ -72,8 +71,8 @@ func newWatch(ctx context.Context, t *testing.T, c *client.Client, jobType strin
 	return w
 }
 
-// work completes jobs with their ids, as they come, until ctx ends.
-func work(ctx context.Context, c *client.Client, jobType string) {
+// complete completes jobs with their ids, as they come, until ctx ends.
+func complete(ctx context.Context, c *client.Client, jobType string) {
 	for ctx.Err() == nil {
 		jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w", Types: []string{jobType}, Max: 50, Wait: time.Second})
 		if err != nil {
@@ -117,7 +116,7 @@ func TestWatchManyJobs(t *testing.T) {
 	w := newWatch(ctx, t, c, "t")
 	working, stop := context.WithCancel(ctx)
 	var worker sync.WaitGroup
-	worker.Go(func() { work(working, c, "t") })
+	worker.Go(func() { complete(working, c, "t") })
 	defer worker.Wait()
 	defer stop()
 	const jobs, batch = 600, 100
@@ -159,7 +158,7 @@ func TestWatchIsCheap(t *testing.T) {
 	w := newWatch(ctx, t, c, "")
 	working, stop := context.WithCancel(ctx)
 	var worker sync.WaitGroup
-	worker.Go(func() { work(working, c, "t") })
+	worker.Go(func() { complete(working, c, "t") })
 	defer worker.Wait()
 	defer stop()
 	const jobs = 500

@@ -1,4 +1,4 @@
-package sdk_test
+package e2e
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/tests/live"
 )
 
 // start starts a cluster for a test, and a client of it.
-func start(t *testing.T, nodes int) (*live.Cluster, *client.Client) {
+func start(t *testing.T, nodes int) (*liveCluster, *client.Client) {
 	t.Helper()
-	cluster, err := live.Start(nodes)
+	cluster, err := startLive(nodes)
 	check(t, err)
 	c, err := cluster.Client()
 	check(t, err)
@@ -29,13 +28,6 @@ func start(t *testing.T, nodes int) (*live.Cluster, *client.Client) {
 		}
 	})
 	return cluster, c
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func bounded(t *testing.T) context.Context {
