@@ -88,26 +88,26 @@ var errDiverged = errors.New("the entry has another effect than on the node that
 // entry applies an entry as the leader did, and checks that the machine reaches the leader's
 // state.
 func (r *replayer) entry(m *fsm.Machine, e *Entry) error {
-	batch, err := fsm.DecodeEntry(e.Data)
+	entry, err := fsm.DecodeEntry(e.Data)
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", e.LSN, err)
 	}
-	if err := applyBatch(m, e.LSN, e.At, batch); err != nil {
+	if err := applyEntry(m, e.LSN, e.At, entry); err != nil {
 		return err
 	}
-	if err := r.sums.Applied(m, batch); err != nil {
+	if err := r.sums.Applied(m, entry); err != nil {
 		return fmt.Errorf("entry %s: %w; this release applies the log differently than the release that wrote it, or the "+
 			"checkpoint before it is wrong: use the release that wrote it, and report this", e.LSN, err)
 	}
 	return nil
 }
 
-func applyBatch(m *fsm.Machine, lsn fsm.LSN, at int64, batch *fsmpb.Batch) error {
+func applyEntry(m *fsm.Machine, lsn fsm.LSN, at int64, entry *fsmpb.Batch) error {
 	base := m.Meta().TermBase
 	if lsn.Term < base {
 		return fmt.Errorf("entry %s: %w: %w: its term is below that of the checkpoint, %d", lsn, ErrDamaged, errDiverged, base)
 	}
-	m.Apply(lsn.Index, lsn.Term-base, batch)
+	m.Apply(lsn.Index, lsn.Term-base, entry)
 	if now := m.Meta().Now; now != at {
 		return fmt.Errorf("entry %s: %w: %w: the clock is %d ms after it; expected %d ms", lsn, ErrDamaged, errDiverged, now, at)
 	}

@@ -51,25 +51,25 @@ type Paused struct {
 func Begin(m *fsm.Machine, o Origin) (Paused, error) {
 	meta := m.Meta()
 	epoch := max(o.Epoch, meta.Broker.Epoch) + 1
-	batch := &fsmpb.Batch{NowMs: meta.Now, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_RegisterBroker{
+	entry := &fsmpb.Batch{NowMs: meta.Now, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_RegisterBroker{
 		RegisterBroker: &fsmpb.RegisterBroker{Node: RestoreNode, Epoch: epoch, Lineage: o.Lineage},
 	}}}}
 	var p Paused
 	if o.Pause {
 		p = toPause(m)
-		batch.Mutations = append(batch.Mutations, p.mutations()...)
+		entry.Mutations = append(entry.Mutations, p.mutations()...)
 	}
-	data, err := fsm.EncodeEntry(batch)
+	data, err := fsm.EncodeEntry(entry)
 	if err != nil {
 		return p, fmt.Errorf("begin lineage %s: %w", o.Lineage, err)
 	}
-	if batch, err = fsm.DecodeEntry(data); err != nil {
+	if entry, err = fsm.DecodeEntry(data); err != nil {
 		return p, fmt.Errorf("begin lineage %s: %w", o.Lineage, err)
 	}
 	term := max(o.After.Term, meta.LSN.Term) + 1
-	for i, res := range m.Apply(meta.LSN.Index+1, term-meta.TermBase, batch) {
+	for i, res := range m.Apply(meta.LSN.Index+1, term-meta.TermBase, entry) {
 		if err := res.Code.Err(); err != nil {
-			return p, fmt.Errorf("begin lineage %s: %s: %w", o.Lineage, naming(batch.Mutations[i]), err)
+			return p, fmt.Errorf("begin lineage %s: %s: %w", o.Lineage, naming(entry.Mutations[i]), err)
 		}
 	}
 	return p, nil
