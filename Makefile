@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The packages of four modules; go.work makes them one for the go command. The benchmarks are the fifth.
 PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
 # The packages of tests/ that need no processes, browsers and containers; make e2e has all others.
-UNITS := check|cluster/link|cluster/store|history|measure|model|mutants|replay|vm|workload
+UNITS := check|cluster|history|measure|model|mutants|replay|vm|workload
 GO_BUILD := GOWORK=off go build
 
 # Tests start an emulator of GCS, which brings Google's client. This tag leaves out the

@@ -1,16 +1,14 @@
-package cluster_test
+package cluster
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"osqueue/tests/cluster"
 )
 
 func TestSnapshotsAreSorted(t *testing.T) {
-	n := cluster.New(t, cluster.Options{Nodes: 1}).Nodes[0]
+	n := &Node{process: process{Dir: t.TempDir()}}
 	for _, name := range []string{"2-9-3", "2-100-1", "3-20-2", "3-200-9.tmp"} {
 		dir := filepath.Join(n.Dir, "data", "snapshots", name)
 		if err := os.MkdirAll(dir, 0o700); err != nil {

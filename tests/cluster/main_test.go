@@ -1,15 +1,9 @@
-package cluster_test
+package cluster
 
 import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"osqueue/internal/storagetest"
 )
 
-// TestMain knows of a goroutine that a library of the GCS client starts on import.
-func TestMain(m *testing.M) {
-	storagetest.SetS3Credentials()
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

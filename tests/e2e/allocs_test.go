@@ -130,7 +130,9 @@ func (c *caller) call() error {
 
 const idFormat = "0193c0de-0000-7000-8000-000000000000"
 
-func jobBody() string { return `{"id":"` + idFormat + `","type":"mail","payload":"` + strings.Repeat("x", 198) + `"}` }
+func jobBody() string {
+	return `{"id":"` + idFormat + `","type":"mail","payload":"` + strings.Repeat("x", 198) + `"}`
+}
 
 // withNumber finds the place of the number in the request.
 func (c *caller) withNumber() caller {

@@ -14,8 +14,8 @@ import (
 	"osqueue/tests/replay/needs"
 )
 
-// dtqPatience is the time limit of a condition that does not wait for a lease.
-const dtqPatience = 20 * time.Second
+// patience is the time limit of a condition that does not wait for a lease.
+const patience = 20 * time.Second
 
 // dtqNodes is a cluster with clients of dtq.
 type dtqNodes struct {
@@ -132,7 +132,7 @@ func TestHeartbeatsOfDTQ(t *testing.T) {
 	d.post(leader, "/register_worker", name, http.StatusOK)
 	d.post(leader, "/get_pending_task", name, http.StatusNotFound)
 	for _, id := range ids {
-		d.Eventually(oldLease+dtqPatience, "the task of before the start goes back", func() error {
+		d.Eventually(oldLease+patience, "the task of before the start goes back", func() error {
 			d.post(leader, "/heartbeat", name, http.StatusOK)
 			if a := d.show(leader, id); a.Status != "pending" {
 				return errors.New(a.text)
@@ -189,12 +189,12 @@ func TestLeaderIsKilledBetweenGetAndComplete(t *testing.T) {
 	leader.Kill()
 	report := members{"task_id": id, "result": members{"ok": true}}
 	next := d.WaitOtherLeader(leader)
-	a := d.becomes(next, id, "processing", dtqPatience)
-	d.Eventually(dtqPatience, "the new leader takes the report", func() error {
+	a := d.becomes(next, id, "processing", patience)
+	d.Eventually(patience, "the new leader takes the report", func() error {
 		_, err := d.at(next).post(t.Context(), "/complete_task", report, http.StatusOK)
 		return err
 	})
-	done := d.becomes(next, id, "completed", dtqPatience)
+	done := d.becomes(next, id, "completed", patience)
 	if a.WorkerID != "w" || done.WorkerID != "w" || done.StartedAt != a.StartedAt || string(done.Result) != `{"ok":true}` {
 		t.Errorf("shown as %s, then as %s", a.text, done.text)
 	}
@@ -243,7 +243,7 @@ func TestDTQUnderLeaderKills(t *testing.T) {
 	producers.Wait()
 	node := d.WaitLeader()
 	for _, id := range acked {
-		if a := d.becomes(node, id, "completed", 2*oldLease+3*dtqPatience); !strings.Contains(string(a.Result), "worker-") {
+		if a := d.becomes(node, id, "completed", 2*oldLease+3*patience); !strings.Contains(string(a.Result), "worker-") {
 			t.Errorf("task %s has the result %s", id, a.Result)
 		}
 	}

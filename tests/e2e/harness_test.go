@@ -1,7 +1,9 @@
-package cluster_test
+package e2e
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -13,9 +15,11 @@ import (
 
 // All traffic uses links, and each link knows its user.
 func TestEverythingGoesOverLinks(t *testing.T) {
+	t.Parallel()
 	s := store.Start(t)
 	c := cluster.Start(t, cluster.Options{Bucket: s.URL(), Links: true})
-	enqueue(t, c, client.NewJob{Type: "t"})
+	_, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"})
+	check(t, err)
 	w := c.StartWorker("worker-1", "--exec", "t=true", "--poll-wait", "1s")
 	c.Eventually(patience, "the worker to complete the job", func() error {
 		_, err := c.Client.Claim(c.Context(patience), client.ClaimOptions{Worker: "nobody", Types: []string{"none"}})
@@ -24,7 +28,7 @@ func TestEverythingGoesOverLinks(t *testing.T) {
 		}
 		st, err := c.Client.Stats(c.Context(patience))
 		if err == nil && st.Completed == 0 {
-			err = errNotYet
+			err = errors.New("it is not completed")
 		}
 		return err
 	})
@@ -67,6 +71,7 @@ func TestEverythingGoesOverLinks(t *testing.T) {
 // The program that people run has no such clock, and no program has the packages for gRPC of the
 // client of GCS.
 func TestProgramsAreBuiltWithTheirTags(t *testing.T) {
+	t.Parallel()
 	for _, p := range []struct {
 		name  string
 		build func() (string, error)
@@ -85,6 +90,66 @@ func TestProgramsAreBuiltWithTheirTags(t *testing.T) {
 		}
 		if bytes.Contains(data, []byte("google.golang.org/grpc/xds")) {
 			t.Errorf("the %s contains gRPC's xds; build it with -tags disable_grpc_modules", p.name)
+		}
+	}
+}
+
+// Everything that was sent to a follower's raft arrives once more: votes, entries, and the snapshot
+// with which the follower began. The follower keeps what it has confirmed. Then the leader is lost for good.
+func TestReplayedRequestsTakeNothingBack(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{
+		Bucket: store.Start(t).URL(), Links: true,
+		Flags: []string{"--raft-snapshot-threshold", "16", "--raft-snapshot-interval", "100ms", "--raft-trailing-logs", "4"},
+	})
+	jobs := 0
+	enqueueMore := func(n int) {
+		t.Helper()
+		for range n {
+			_, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: fmt.Sprintf("job-%d", jobs), Type: "t"})
+			check(t, err)
+			jobs++
+		}
+	}
+	enqueueMore(10)
+	f := c.Follower()
+	f.Kill()
+	enqueueMore(60)
+	f.Start()
+	applied := func() {
+		t.Helper()
+		goal := c.WaitLeader()
+		c.Eventually(patience, f.Name+" to have all entries", func() error {
+			lead, err := goal.Status()
+			if err != nil {
+				return err
+			}
+			own, err := f.OwnStatus()
+			if err == nil && own.Applied < lead.CommitIndex {
+				err = fmt.Errorf("%d of %d are applied", own.Applied, lead.CommitIndex)
+			}
+			return err
+		})
+	}
+	applied()
+	enqueueMore(8)
+	applied()
+	for range 2 {
+		if n := c.Net().Replay(link.Link{To: f.Name, Service: link.Raft}); n == 0 {
+			t.Fatal("nothing was sent again")
+		}
+		enqueueMore(3)
+		applied()
+	}
+	if !f.Running() {
+		t.Fatalf("%s has ended", f.Name)
+	}
+	c.WaitLeader().Kill()
+	c.WaitLeader()
+	for i := range jobs {
+		id := fmt.Sprintf("job-%d", i)
+		if _, err := c.Client.Job(c.Context(patience), id); err != nil {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }
