@@ -25,6 +25,7 @@
 //
 // # Failure stance
 //
-// A connection over a bound is told so where that costs little, and closed otherwise. A slow reader is cut off. A request that was
-// refused before its body was read still gets its answer. When the server stops, waits end at once, and other calls may end.
+// A connection over a bound gets an answer that says so where that costs little, and is closed otherwise. A slow reader is
+// cut off. A request that was refused before its body was read still gets its answer. When the server stops, waits end at
+// once, and other calls may end.
 package api

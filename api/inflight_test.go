@@ -167,7 +167,7 @@ func TestBodiesCountByTheirMemory(t *testing.T) {
 	eventually(t, "the body", func() bool { return budget.Used() >= 800_000 })
 }
 
-// The items of at most pagesAtOnce pages are looked for at one time. A request that waits for its turn takes no
+// The items of a few pages (Core.Pages) are looked for at one time. A request that waits for its turn takes no
 // memory, and ends with its client. A reader that does not read holds no turn.
 func TestPagesAreBuiltInTurn(t *testing.T) {
 	g := newRig(t)

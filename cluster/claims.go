@@ -123,7 +123,7 @@ func (c *Claims) mayClaim(s *notify.Sleeper) (ready bool) {
 
 // Ready reports whether a worker's claim of these types would find a job now, or may find one
 // because a lease or a schedule is due. In the second case an entry has to let time pass
-// first, and the entry that passTime proposes may not be applied yet.
+// first, and the entry that the leader proposes for that may not be applied yet.
 func (c *Claims) Ready(worker string, types []string) (ready bool) {
 	r := c.term()
 	due := func(*fsm.Machine) bool { return false }

@@ -22,6 +22,8 @@
 //	cluster/flush       the flusher and the document builder
 //	cluster/raftlog     raft's log, votes and witness
 //	cluster/snapshot    raft's snapshots, and the first one of a new node
+//	cluster/plane       the port for the other nodes
+//	cluster/past        earlier states, rebuilt from the bucket
 //
 // # States of a node
 //

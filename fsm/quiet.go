@@ -78,7 +78,7 @@ const (
 	quietEnded = "it gets jobs again"
 )
 
-// forgetWorker removes a gone worker from the registry.
+// forget removes a gone worker from the registry.
 func (r registry) forget(w *Worker) {
 	r.putWorker(w, nil)
 	r.workers.turn(w.Name)

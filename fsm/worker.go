@@ -151,7 +151,7 @@ func (r registry) dead(op *fsmpb.WorkerDead) Result {
 	return Result{}
 }
 
-// markWorkerDead removes the worker from the registry and returns its jobs to the queue, those
+// markDead removes the worker from the registry and returns its jobs to the queue, those
 // of one instance or, if that is 0, of all.
 func (r registry) markDead(w *Worker, instance uint64) {
 	r.putWorker(w, nil)

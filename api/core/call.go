@@ -21,7 +21,7 @@ import (
 )
 
 // Call is one call of an operation: what is asked and by whom, and the answer. It knows no transport: a front end
-// fills it, gives it to Server.do, and encodes the answer. Calls are reused.
+// fills it, gives it to Core.Do, and encodes the answer. Calls are reused.
 type Call struct {
 	Core  *Core
 	Route *Route
@@ -320,11 +320,11 @@ type Route struct {
 	Path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
 	At     routing
 	Waits  bool // the body may ask to wait
-	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
+	// AwaitsEnd: waitMs is how long to wait for the end of a job, not how long
 	// to wait for a state that is fresh enough.
 	AwaitsEnd bool
-	// lenient: older clients of a legacy contract call it, whose unknown fields are
-	// ignored unless they ask for strict handling. Elsewhere they are refused.
+	// Lenient: legacy clients call it, whose unknown fields are ignored unless they ask for
+	// strict handling. Elsewhere unknown fields are refused.
 	Lenient bool
 	Legacy  legacyUse
 	Past    bool     // v1.ParamAt selects an earlier state

@@ -128,7 +128,7 @@ type Limits struct {
 
 	// Of each of these, one client gets at most half.
 	Streams int // of events at once
-	Waits   int // requests that wait for a job or a log at once, see placesOf
+	Waits   int // requests that wait for a job or a log at once, see PlacesOf
 }
 
 // DefaultLimits returns the limits that apply if a Config has none.

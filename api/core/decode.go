@@ -69,7 +69,7 @@ func (c *Call) checkMedia() error {
 	return nil
 }
 
-// DecodeOptional is decode for a body that may be absent; v is zero then.
+// DecodeOptional is Decode for a body that may be absent; v is zero then.
 func (c *Call) DecodeOptional(v any) error {
 	if err := c.ReadBody(); err != nil {
 		return err

@@ -36,7 +36,7 @@
 //
 // # Repeated calls
 //
-// Every write accepts an idempotency key. propose gives the mutation this name and a fingerprint of the
+// Every write accepts an idempotency key. Propose gives the mutation this name and a fingerprint of the
 // call. The machine stores the answer, or as much of it as a handler needs to write the same bytes again. So a
 // handler reads generated values (ids) from the Result, not from its proposal, and proposes one
 // mutation per call. The tests send every write twice, and fail for a new one that does not follow this rule.

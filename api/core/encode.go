@@ -45,7 +45,7 @@ func Number(b []byte, name string, value int64) []byte {
 	return strconv.AppendInt(Key(b, name), value, 10)
 }
 
-// textIf, numberIf and opaqueIf omit a field without a value.
+// TextIf and NumberIf omit a field without a value.
 func TextIf(b []byte, name, value string) []byte {
 	if value == "" {
 		return b

@@ -15,7 +15,7 @@ import (
 
 // A write with an idempotency key takes effect once. The machine remembers the answer. This
 // file gives the request its name and fingerprint, and turns the answer to a repetition into
-// the first answer. propose, which every write uses, does all of this, so that no handler can
+// the first answer. Propose, which every write uses, does all of this, so that no handler can
 // forget it.
 
 // KeyMax is the longest idempotency key, in bytes.
@@ -49,7 +49,7 @@ func (s *Core) Propose(c *Call, m *fsmpb.Mutation) (fsm.Result, error) {
 	return s.ProposeOnly(c, []*fsmpb.Mutation{m})
 }
 
-// ProposeOnly is propose for the only mutation of a list.
+// ProposeOnly is Propose for the only mutation of a list.
 func (s *Core) ProposeOnly(c *Call, only []*fsmpb.Mutation) (fsm.Result, error) {
 	res, lsn, err := s.Gate.Propose(c, only...)
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *jobReader) NewJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	return job, nil
 }
 
-// FillJob is newJob into a job that is zero.
+// FillJob is NewJob into a job that is zero.
 func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
 	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
@@ -47,7 +47,7 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	return err
 }
 
-// NewJobs is newJob for several jobs.
+// NewJobs is NewJob for several jobs.
 func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
 	if slices.ContainsFunc(in, func(j v1.NewJob) bool { return j.Type == "" && j.ID == "" && j.Payload == nil }) {

@@ -84,7 +84,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 }
 
-// WhileValid returns a context that ends, with the cause errRevoked, when the credential does, if
+// WhileValid returns a context that ends, with the cause ErrRevoked, when the credential does, if
 // the server enforces tokens and cred has a valid one.
 func (s *Core) WhileValid(ctx context.Context, cred *Credential) (context.Context, context.CancelFunc) {
 	if s.Access.Mode != SecurityOn || cred == nil || cred.P == nil || cred.P.Kind == auth.KindLocal {

@@ -56,7 +56,7 @@ func (c *Call) Enter(l *limit.Slots, k Kind, what string) (leave func(), err err
 	return c.EnterMany(l, 1, k, what)
 }
 
-// EnterMany is enter for n places.
+// EnterMany is Enter for n places.
 func (c *Call) EnterMany(l *limit.Slots, n int, k Kind, what string) (leave func(), err error) {
 	client := c.Client()
 	switch err := l.EnterMany(client, n); {

@@ -50,7 +50,7 @@ func (l *Limits) CheckNewName(member, value string) error {
 	return CheckReadable(member, value)
 }
 
-// CheckPathName is checkNewName for a name that must fit into a path, where the segments . and
+// CheckPathName is CheckNewName for a name that must fit into a path, where the segments . and
 // .. have another meaning.
 func (l *Limits) CheckPathName(member, value string) error {
 	if value == "." || value == ".." {
@@ -241,7 +241,7 @@ func (c *Call) JobType() (string, error) {
 	return jobType, nil
 }
 
-// NewJobType is jobType for new settings: new jobs must be able to have the type.
+// NewJobType is JobType for new settings: new jobs must be able to have the type.
 func (c *Call) NewJobType() (string, error) {
 	jobType, err := c.JobType()
 	if err != nil {

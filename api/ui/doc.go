@@ -33,11 +33,11 @@
 // # Sessions
 //
 // If the node asks for tokens, a page without one leads to /ui/login. A session is a cookie with
-// the token in it, encrypted with a key that this process made, bound to host and port, and
-// limited to sessionLife. So it ends with the process, no other node and no other program on
-// the same host can read the token, and the node keeps nothing. The cookie is HttpOnly,
-// SameSite=Lax and, with TLS, Secure with the prefix __Host-. Only the dashboard reads it:
-// the API takes tokens from headers alone, which no page of another site can send.
+// a random key, bound to host and port and limited to sessionLife; the token stays in the memory
+// of the node (tickets), which bounds the sessions in number. So a session ends with the process
+// and with the sign-out. The cookie is HttpOnly, SameSite=Lax and, with TLS, Secure with the
+// prefix __Host-. Only the dashboard reads it: the API takes tokens from headers alone, which no
+// page of another site can send.
 //
 // POST /ui/link makes a link for a caller with a token: its code opens one session, once and
 // within linkLife. The page behind the link shows a button first, because programs that look
@@ -46,6 +46,6 @@
 // # Without JavaScript
 //
 // All pages and actions work. The script adds live values (it follows GET /ui/stream, the events of the API, and loads
-// the page again in the background), the node's knowledge of the leader (it reads GET /ui/where every second), the list of live events, the switch between light and
-// dark, keys and copying.
+// the page again in the background), the node's knowledge of the leader (it reads GET /ui/where every second), the list
+// of live events, the switch between light and dark, keys and copying.
 package ui

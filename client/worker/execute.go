@@ -10,7 +10,7 @@ import (
 	"osqueue/client/internal/sleep"
 )
 
-// newHold registers a claimed job.
+// newLease registers a claimed job.
 func (s *session) newLease(job client.ClaimedJob) *lease {
 	h := newLease(s.jobs, job, s.skip)
 	h.job.log = &attemptLog{began: s.logs.wake}

@@ -254,7 +254,7 @@ func (d *DocumentBuilder) seal(ctx context.Context, tails []document.Tail) error
 	return nil
 }
 
-// compact replaces many segments by a segment index. If it fails, a later draft tries again.
+// compact replaces many segments by a segment index. If it fails, the next document tries again.
 func (d *DocumentBuilder) compact(ctx context.Context) {
 	var boundary fsm.LSN
 	if d.checkpoint != nil {

@@ -127,7 +127,7 @@ func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *F
 // Changed wakes the loop because there is something to write. It never blocks.
 func (f *Flusher) Changed() { sleep.Wake(f.poke) }
 
-// Rewrite makes the loop draft and write the document even if nothing has changed. It never
+// Rewrite makes the loop build and write the document even if nothing has changed. It never
 // blocks.
 func (f *Flusher) Rewrite() {
 	f.forced.Store(true)

@@ -27,15 +27,16 @@
 //	audit.go, statecheck.go                    checks and removals, in the background
 //	carry.go                                   jobs of an adopted document
 //	run.go                                     a term from its begin to its end; schedules
-//	leader.go                                  the leader, and its loop
+//	leader.go, candidate.go                    the leader, and its loop
 //	campaign.go                                one attempt to acquire the document
+//	handover.go                                raft's leadership moves to a node that can use the bucket
 //
 // # States
 //
 //	          raft elects               document acquired, broker registered
 //	follower ─────────────▶ candidate ─────────────────────────────────────▶ active
 //	   ▲                      │  ▲                                             │
-//	   └──(raft deposes)──────┘  └─────(document lost, or the time is set)─────┤
+//	   └──(raft deposes)──────┘  └───────────────(document lost)───────────────┤
 //	   └──(raft deposes)───────────────────────────────────────────────────────┘
 //
 // At most one campaign or term runs at a time, in one goroutine. Term.run starts the other

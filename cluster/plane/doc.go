@@ -4,8 +4,8 @@
 // # Problem
 //
 // Clients and nodes must not share a port: what a node may do, such as joining or forwarding a
-// request under the identity of its client, no client may. The calls of nodes therefore leave
-// the HTTP port, and one port, with mutual TLS, has everything that needs to trust a node.
+// request under the identity of its client, no client may. So one port, with mutual TLS, has
+// everything that needs to trust a node, and the HTTP port has none of it.
 //
 // # Protocols
 //

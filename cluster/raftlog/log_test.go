@@ -142,7 +142,7 @@ type history struct {
 	made    int
 	fatal   int
 
-	mem    []*raft.Log // content of the log, from memFrom on, as raft knows it
+	mem    []*raft.Log // content of the log, from the index from on, as raft knows it
 	from   uint64
 	term   uint64
 	main   *call        // of raft's main goroutine

@@ -69,7 +69,7 @@ func (n native) worker(ctx context.Context, c *call, name string, local bool) (*
 	return &out, err
 }
 
-// pagesMax bounds the pages of a worker's jobs that heldBy reads.
+// pagesMax bounds the pages of a worker's jobs that leasedBy reads.
 const pagesMax = 100
 
 // leasedBy lists the jobs of a worker that leases more than its entry names.

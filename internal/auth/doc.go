@@ -3,8 +3,8 @@
 //
 // # Problem
 //
-// A request carries a Principal: an identity with rights, made from a token today and from
-// a client certificate later. The API asks three questions: is the token valid (Authorize),
+// A request carries a Principal: an identity with rights, made from a token, a JWT or a
+// client certificate. The API asks three questions: is the token valid (Authorize),
 // does its role have the right of the route (Principal.Has), and does the request stay in its
 // scope (Principal.CheckWrite, Principal.CheckType)?
 //

@@ -12,7 +12,7 @@
 // JSON: absent is nil here, null is the four bytes "null". Elsewhere null counts as
 // absent.
 //
-// The server refuses requests with unknown fields. Four routes of older contracts
+// The server refuses requests with unknown fields. Five routes of older contracts
 // (enqueue, claim, complete, heartbeat and release of one job) ignore such fields,
 // unless the request has the header "Prefer: handling=strict". Answers may get more
 // fields over time: readers must ignore unknown ones.
@@ -46,7 +46,7 @@ const (
 	LimitAll          = "all"    // all pages in one answer
 )
 
-// PreferStrict is the value of the header Prefer that turns unknown members
+// PreferStrict is the value of the header Prefer that turns unknown fields
 // into errors.
 const PreferStrict = "handling=strict"
 

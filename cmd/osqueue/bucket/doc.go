@@ -9,9 +9,9 @@
 //
 // All of them read through offline (offline.go), which bounds each request, counts the
 // traffic, and never creates the directory of a file bucket.
-// A bucket that does not answer ends the command. Only restore, branch and
-// verify --repair write; before restore replaces a document it waits to see whether a
-// broker is alive (restore.go).
+// A bucket that does not answer ends the command. Only restore, branch, verify --repair, and
+// adopt and release of the group bucket (adopt.go) write; before restore replaces a document
+// it waits to see whether a broker is alive (restore.go).
 package bucket
 
 import (

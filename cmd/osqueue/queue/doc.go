@@ -12,7 +12,7 @@
 //     await.go waits for the end of one job, also for job wait.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
 //     refuse a type or batch that does not exist (queue.go).
-//   - queue, cron, batch, events and stats have a file each.
+//   - queue with stats, cron, batch, hook and events have a file each.
 //   - drop writes jobs into the inbox of a bucket, without a cluster (drop.go).
 package queue
 

@@ -7,8 +7,8 @@
 //
 //   - Settings: settings.go has one table of them. A flag takes precedence over its environment
 //     variable, that over the file of --config, and that over the environment of the legacy
-//     broker (legacy_env.go). options.go checks all settings before anything starts, also
-//     for the rate and the cost of flushes and compat.go for legacy clients.
+//     broker (legacy_env.go). All settings are checked before anything starts (options.go;
+//     compat.go for legacy clients).
 //   - A new node does not start on a bucket that ignores its conditions or does not
 //     answer. A node that has run before starts without the bucket and continues the check
 //     (bucket.go).

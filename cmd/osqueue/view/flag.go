@@ -287,8 +287,8 @@ func (f *Filter) List() client.ListOptions {
 }
 
 // Change is the filter for a change of the jobs of these statuses. They are
-// always named, so that All is not needed. It holds one tag at most: for several,
-// see changeRun.byTags.
+// always named, so that All is not needed. It has one tag at most: jobs with several are
+// listed, and changed by their ids.
 func (f *Filter) Change(statuses []string) client.Filter {
 	tag := ""
 	if len(f.Tags) == 1 {
