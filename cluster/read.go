@@ -46,7 +46,7 @@ func readError(err error) error {
 }
 
 // verifyLeader confirms the leadership with a majority once, for all readers that wait.
-// Raft may count answers to earlier requests for it (see outbound). Then verifyLeader
+// Raft may count answers to earlier requests for it (see transport.Outbound). Then verifyLeader
 // asks raft again, until a majority has answered requests of this round.
 func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[struct{}] {
 	round := n.out.Ask()

@@ -113,7 +113,7 @@ export class Client {
   register(worker: string, types: string[], withinMs?: number, capacity?: number, instance?: string): Promise<unknown>;
   /** Takes the worker from the list, and its jobs back. */
   leave(worker: string, withinMs?: number, instance?: string): Promise<unknown>;
-  /** Sends what running jobs have logged; the answer has the jobs that somebody follows. */
+  /** Sends what running jobs have logged; the answer has the jobs that a client follows. */
   sendLogs(worker: string, parts: LogPart[], how?: { waitMs?: number; withinMs?: number }):
     Promise<{ jobId: string; token: number; offset: number }[]>;
   /** Ends a claim; when it is lost there is a QueueError with leaseLost. */

@@ -461,7 +461,7 @@ export class Worker {
     }
   }
 
-  /** Sends what jobs log while somebody follows them; the answers say which. */
+  /** Sends what jobs log while a client follows them; the answers say which. */
   async #sendLogs() {
     for (let wanted = [], sent = 0, pause = 200; !this.#over; await sleep(pause)) {
       const jobs = new Map([...this.#held].filter((j) => j.output.written > 0).map((j) => [j.id, j]));

@@ -315,7 +315,7 @@ class Job:
 
 class Worker:
     """Runs jobs, `concurrency` at once, each in a thread. One thread claims as many jobs as there are free slots, one
-    renews all leases, one sends what jobs log while somebody follows them. Each job gets one report: its result, its
+    renews all leases, one sends what jobs log while a client follows them. Each job gets one report: its result, its
     exception with the traceback, or a release."""
     def __init__(self, client, concurrency=4, name=None, lease=0.0, poll_wait=2.0, stop_timeout=30.0):
         self.client, self.concurrency, self.lease, self.poll_wait = client, min(concurrency, 1000), lease, poll_wait

@@ -263,7 +263,7 @@ type Used struct {
 func Usage(ctx context.Context, bucket storage.Bucket, lineage string) (Used, error) {
 	var u Used
 	if lineage == "" {
-		return u, nil // an older broker's document has none
+		return u, nil // a legacy document has none
 	}
 	err := each(ctx, bucket, lineage, func(i storage.Info) bool {
 		u.count(i)

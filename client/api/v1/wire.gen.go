@@ -13,7 +13,7 @@ const (
 	PathComplete  = "/v1/jobs/complete"  // POST: Complete several jobs of one worker
 	PathFail      = "/v1/jobs/fail"      // POST: Fail several jobs of one worker
 	PathRelease   = "/v1/jobs/release"   // POST: Release several jobs of one worker
-	// POST: Send what running attempts have written, or wait until somebody follows one
+	// POST: Send what running attempts have written, or wait until a client follows one
 	PathLogs   = "/v1/jobs/logs"
 	PathCancel = "/v1/jobs/cancel" // POST: Cancel jobs
 	PathRetry  = "/v1/jobs/retry"  // POST: Retry jobs that are dead or cancelled
@@ -1318,8 +1318,8 @@ type AuditEntry struct {
 	Outcome   string `json:"outcome"` // `ok`, or the tag of the refusal
 }
 
-// History has the figures of the last minutes, the present one last: GET /v1/stats/history. They
-// are those of the asked node, which counts the log entries that it has applied since it started.
+// History has the figures of the last minutes in the state of the asked node, the present one last:
+// GET /v1/stats/history.
 type History struct {
 	// The type, as in paths of queues; absent for all types together
 	Type    string          `json:"type,omitzero"`

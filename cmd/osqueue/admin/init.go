@@ -43,10 +43,10 @@ func newInitCommand(g *view.Globals) *cobra.Command {
   NAME.crt, .key  certificate of each node that --node names
 
 Give --node once for each node, with every host name and IP address by which nodes and
-clients dial it, the main one first. It prints the command that starts each node, and
-the context for your commands. The command can be repeated: it keeps what is there, makes what is
-missing, such as the certificate of a further node, and renews the certificates of the
---node flags that are in the last third of their life.
+clients dial it, the main one first. The command prints how to start each node and how to
+make a context. You can repeat it: it keeps what is there, makes what is missing, such as
+the certificate of a further node, and renews the certificates of the --node flags that
+are in the last third of their life.
 
 --token worker=worker makes worker.token, an access token of the role worker, and adds
 its hash to bootstrap.json. A cluster that has tokens already does not take it: use
@@ -60,7 +60,7 @@ with the files that it needs and no other. It never contains ca.key or admin.tok
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
 	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
-	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make besides the first one, as name=role; may be repeated")
+	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make in addition to the first one, as name=role; may be repeated")
 	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
 	return cmd
 }

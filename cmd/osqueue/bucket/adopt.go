@@ -154,10 +154,10 @@ func newReleaseCommand(g *view.Globals) *cobra.Command {
 takes over at once. Without the command a cluster that the last leader did not know waits
 for that leader's --max-flush-lag.
 
-Stop all nodes of the old cluster first. A node that still runs, and cannot reach the bucket, goes
-on answering: its writes are then missing in the new cluster. The command watches the document for
-two heartbeats, and refuses if it changes. It asks for confirmation, unless --yes is given, which is
-required if stdin is not a terminal.`,
+Stop all nodes of the old cluster first. A node that still runs, and cannot reach the bucket,
+continues to answer: its writes are then missing in the new cluster. The command watches the
+document for two heartbeats, and refuses if it changes. It asks for confirmation, unless --yes
+is given, which is required if stdin is not a terminal.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.url = args[0]
 			if !r.yes && !r.g.Interactive() {

@@ -16,7 +16,7 @@ import (
 
 func newCronCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("cron", "Manage schedules, which enqueue jobs at fixed times",
-		`A schedule enqueues a job at its times. They are reckoned in the schedule's time
+		`A schedule enqueues a job at its times. They are computed in the schedule's time
 zone, and shown in yours.`)
 	cmd.AddCommand(
 		g.Read(view.ListCommand(g, "List the schedules",

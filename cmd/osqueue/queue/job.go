@@ -147,7 +147,7 @@ func (l *jobLister) write(ctx context.Context, c *client.Client, list client.Lis
 
 func newDeadCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("dead", "List, retry and delete dead jobs",
-		`Dead jobs have used up their attempts, or failed for good. They are kept until
+		`Dead jobs have used up their attempts, or failed permanently. They are kept until
 you retry or remove them.`)
 	cmd.AddCommand(
 		g.Read(newDeadListCommand(g)),

@@ -103,7 +103,7 @@ func (o *serveOptions) settings() []group {
 		}, hidden: []setting{
 			{"oidc-algorithms", &o.security.algorithms, "signature algorithms of JWTs that count"},
 			{"oidc-leeway", &o.security.leeway, "largest difference between the clocks of the provider and of this machine, at most 5m"},
-			{"audit-full", view.Choice(&o.security.auditFull, auditRefuse, auditDrop), "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks"},
+			{"audit-full", view.Choice(&o.security.auditFull, auditRefuse, auditDrop), "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they continue, and the log gets the number of entries that it lacks"},
 			{"audit-memory", view.Size(&o.security.auditKept), "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given"},
 		}},
 		{title: "Bucket", shown: []setting{
