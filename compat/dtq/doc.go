@@ -49,7 +49,7 @@
 // keeps a completed task as long as a completed job, one day by default, and a task
 // that was lost by as many workers as a job has attempts is dead. Errors are JSON,
 // where dtq sends HTML pages. POST /raft_message, which dtq's brokers send, is
-// accepted and has no effect; raft.go explains why.
+// accepted and has no effect (raftMessage explains why).
 //
 // # Failure stance
 //

@@ -40,8 +40,8 @@ the figures of osqueue stats. The command writes nothing and needs no node:
 it works while the whole cluster is down.
 
 The jobs and everything else are shown by the commands for them, with --bucket: osqueue job
-ls, job show, dead ls, queue ls, cron ls, batch ls, worker ls, hook ls, stats, and ui for the
-dashboard.
+ls, job show, dead ls, queue ls, cron ls, batch ls, worker ls, hook ls, token ls, stats, and ui
+for the dashboard.
 
 --history lists the states that osqueue restore can rebuild, as ranges without a gap, and
 their size in the bucket. --at shows an earlier state instead of the newest.`,
