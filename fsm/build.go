@@ -188,20 +188,20 @@ func (b *Builder) AddWorker(w *Worker) error {
 // AddClaim adds a remembered claim. Add the oldest one first.
 func (b *Builder) AddClaim(r *ClaimRecord) error {
 	if err := b.checkClaim(r); err != nil {
-		return fmt.Errorf("%w: claim %q of worker %q: %w", ErrState, r.RequestID, r.Worker, err)
+		return fmt.Errorf("%w: claim %q of worker %q: %w", ErrState, r.RequestId, r.Worker, err)
 	}
 	b.m.claims.add(r)
 	return nil
 }
 
 func (b *Builder) checkClaim(r *ClaimRecord) error {
-	if len(r.Leases) == 0 {
+	if len(r.JobIds) == 0 {
 		return errNoLeases
 	}
-	if r.firstToken() > b.m.meta.Token {
+	if r.FirstToken > b.m.meta.Token {
 		return errToken
 	}
-	if last, ok := b.m.claims.records.Max(); ok && r.firstToken() <= last.firstToken() {
+	if last, ok := b.m.claims.records.Max(); ok && r.FirstToken <= last.FirstToken {
 		return errOrder
 	}
 	return nil

@@ -29,8 +29,8 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 	registry{e}.seen(op.Worker)
 	if r := e.claims.of(op.Worker, op.RequestId); r != nil {
 		res := Result{Code: Duplicate}
-		for _, l := range r.Leases {
-			res.Jobs = e.appendLeased(res.Jobs, l, op.Owner)
+		for i, id := range r.JobIds {
+			res.Jobs = e.appendLeased(res.Jobs, id, r.FirstToken+uint64(i), op.Owner)
 		}
 		return res
 	}
@@ -155,16 +155,9 @@ func newClaims() claims {
 // claimKey identifies a claim by its request.
 type claimKey struct{ worker, request string }
 
-func (r *ClaimRecord) key() claimKey { return claimKey{worker: r.Worker, request: r.RequestID} }
+func keyOf(r *ClaimRecord) claimKey { return claimKey{worker: r.Worker, request: r.RequestId} }
 
-func (r *ClaimRecord) firstToken() uint64 {
-	if len(r.Leases) == 0 {
-		return 0
-	}
-	return r.Leases[0].Token
-}
-
-func byToken(a, b *ClaimRecord) bool { return a.firstToken() < b.firstToken() }
+func byToken(a, b *ClaimRecord) bool { return a.FirstToken < b.FirstToken }
 
 // Remembers reports whether the machine still keeps the answer to that worker's claim, so
 // that a repetition gets the same jobs. It does not keep claims that got no job. It takes
@@ -175,8 +168,8 @@ func (m *Machine) Remembers(worker, requestID string) bool {
 
 // appendLeased appends the job of a lease that a claim is repeated for, if the lease is still valid and
 // no other owner claimed the job.
-func (m *Machine) appendLeased(jobs []*Job, l Lease, owner uint64) []*Job {
-	if j := m.ids.Get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
+func (m *Machine) appendLeased(jobs []*Job, id string, token, owner uint64) []*Job {
+	if j := m.ids.Get(id); j != nil && j.Status == InProgress && j.Execution().Token == token && owned(j, owner) {
 		return append(jobs, j)
 	}
 	return jobs
@@ -191,16 +184,14 @@ func (c *claims) of(worker, requestID string) *ClaimRecord {
 	return c.byRequest[claimKey{worker: worker, request: requestID}]
 }
 
-// remember makes the record of a claim. perWorker is the number of records that each worker may have.
+// remember makes the record of a claim that got jobs, whose tokens follow each other. perWorker is the number of records that each worker may have.
 func (c *claims) remember(worker, requestID string, jobs []*Job, now int64, perWorker int) {
 	r := &ClaimRecord{
-		Worker:    worker,
-		RequestID: strings.Clone(requestID),
-		ClaimedAt: now,
-		Leases:    make([]Lease, len(jobs)),
+		Worker: worker, RequestId: strings.Clone(requestID), ClaimedAtMs: now,
+		FirstToken: jobs[0].Execution().Token, JobIds: make([]string, len(jobs)),
 	}
 	for i, j := range jobs {
-		r.Leases[i] = Lease{JobID: strings.Clone(j.ID), Token: j.Execution().Token} // the record can outlive the job
+		r.JobIds[i] = strings.Clone(j.ID) // the record can outlive the job
 	}
 	c.add(r)
 	if own := c.byWorker[worker]; len(own) > perWorker {
@@ -216,13 +207,13 @@ func (c *claims) remember(worker, requestID string, jobs []*Job, now int64, perW
 func (c *claims) add(r *ClaimRecord) {
 	c.records.Set(r)
 	c.byWorker[r.Worker] = append(c.byWorker[r.Worker], r)
-	c.byRequest[r.key()] = r
+	c.byRequest[keyOf(r)] = r
 }
 
 // drop removes r, the oldest record of its worker.
 func (c *claims) drop(r *ClaimRecord) {
 	c.records.Delete(r)
-	if k := r.key(); c.byRequest[k] == r {
+	if k := keyOf(r); c.byRequest[k] == r {
 		delete(c.byRequest, k)
 	}
 	own := c.byWorker[r.Worker]
@@ -234,5 +225,5 @@ func (c *claims) drop(r *ClaimRecord) {
 
 // forget removes the records that are too old for a worker to repeat.
 func (c *claims) forget(now int64) {
-	c.records.DropWhile(func(r *ClaimRecord) bool { return later(r.ClaimedAt, claimMemoryMs) < now }, c.drop)
+	c.records.DropWhile(func(r *ClaimRecord) bool { return later(r.ClaimedAtMs, claimMemoryMs) < now }, c.drop)
 }

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -207,24 +206,24 @@ func (w *workload) claim(t *rapid.T) *fsmpb.Mutation {
 
 // report draws who reports on which lease: mostly the holder with its token.
 func (w *workload) report(t *rapid.T) (worker string, l *fsmpb.Lease) {
-	g := grant{w.worker(t), fsm.Lease{JobID: "none", Token: 1}}
+	g := grant{w.worker(t), "none", 1}
 	if len(w.leases) > 0 {
 		g = pick(t, lastOf(w.leases, pick(t, []int{3, 8, 24}, "recent")), "lease")
 	}
 	switch roll(t, 14, "who") {
 	case 11:
-		g.lease.Token = 0
+		g.token = 0
 	case 10:
 		g.worker = w.worker(t)
 	case 9:
-		g.worker, g.lease.Token = w.worker(t), 0
+		g.worker, g.token = w.worker(t), 0
 	case 8:
-		g.lease.Token += uint64(roll(t, 7, "off by") - 3)
+		g.token += uint64(roll(t, 7, "off by") - 3)
 	case 7:
-		g.lease.JobID = jobID(roll(t, idCount, "id"))
-		g.lease.Token = 0
+		g.job = jobID(roll(t, idCount, "id"))
+		g.token = 0
 	}
-	return g.worker, &fsmpb.Lease{JobId: g.lease.JobID, Token: g.lease.Token}
+	return g.worker, &fsmpb.Lease{JobId: g.job, Token: g.token}
 }
 
 func (w *workload) heartbeat(t *rapid.T) *fsmpb.Mutation {

@@ -32,7 +32,8 @@ type workload struct {
 
 type grant struct {
 	worker string
-	lease  fsm.Lease
+	job    string
+	token  uint64
 }
 
 // The names are few, so that they meet again.
@@ -91,7 +92,7 @@ func (w *workload) learnOne(mut *fsmpb.Mutation, r fsm.Result) {
 			continue
 		}
 		if w.known = append(w.known, j.ID); c != nil {
-			w.leases = append(w.leases, grant{c.Worker, fsm.Lease{JobID: j.ID, Token: j.Execution().Token}})
+			w.leases = append(w.leases, grant{c.Worker, j.ID, j.Execution().Token})
 		}
 	}
 	if mut.GetChange().GetFilter() != nil {

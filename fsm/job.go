@@ -191,22 +191,6 @@ type Worker struct {
 	timerAt int64 // the time of the worker's timer; derived, not encoded
 }
 
-// ClaimRecord remembers the answer to a claim for a minute, so that a repeated request
-// gets the same jobs. It is immutable.
-type ClaimRecord struct {
-	Worker    string
-	RequestID string
-	ClaimedAt int64   // ms
-	Leases    []Lease // at least one
-}
-
-// Lease names a claimed job by its id and the claim's fencing token. Token 0 means that
-// the caller has none: the worker's name alone decides then.
-type Lease struct {
-	JobID string
-	Token uint64
-}
-
 // ended reports whether a job in status s changes only by a request.
 func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
 

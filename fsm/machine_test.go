@@ -40,7 +40,7 @@ func TestNoRequestIsNeverRemembered(t *testing.T) {
 	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
 	err := errors.Join(
 		b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed}),
-		b.AddClaim(&fsm.ClaimRecord{Worker: "w", Leases: []fsm.Lease{{JobID: "a", Token: 5}}}))
+		b.AddClaim(&fsm.ClaimRecord{Worker: "w", FirstToken: 5, JobIds: []string{"a"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestRestoredStateFromTheFuture(t *testing.T) {
 	if err := b.AddWorker(&fsm.Worker{Name: "w", LastSeen: 300_000}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.AddClaim(&fsm.ClaimRecord{Worker: "w", Leases: []fsm.Lease{{JobID: "a", Token: 1}}, ClaimedAt: 70_000}); err != nil {
+	if err := b.AddClaim(&fsm.ClaimRecord{Worker: "w", FirstToken: 1, JobIds: []string{"a"}, ClaimedAtMs: 70_000}); err != nil {
 		t.Fatal(err)
 	}
 	m := b.Machine()
@@ -137,7 +137,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 			for _, token := range tokens {
 				r := &fsm.ClaimRecord{Worker: "w"}
 				if token > 0 {
-					r.Leases = []fsm.Lease{{JobID: "a", Token: token}}
+					r.FirstToken, r.JobIds = token, []string{"a"}
 				}
 				err = errors.Join(err, b.AddClaim(r))
 			}

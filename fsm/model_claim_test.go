@@ -18,8 +18,12 @@ const (
 func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 	m.seen(op.Worker)
 	for _, r := range m.claims {
-		if op.RequestId != "" && r.Worker == op.Worker && r.RequestID == op.RequestId {
-			return fsm.Result{Code: fsm.Duplicate, Jobs: m.stillHeld(r.Leases, op.Owner)}
+		if op.RequestId != "" && r.Worker == op.Worker && r.RequestId == op.RequestId {
+			res := fsm.Result{Code: fsm.Duplicate}
+			for i, id := range r.JobIds {
+				res.Jobs = append(res.Jobs, m.stillHeld(id, r.FirstToken+uint64(i), op.Owner)...)
+			}
+			return res
 		}
 	}
 	var res fsm.Result
@@ -39,12 +43,10 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 	return res
 }
 
-func (m *model) stillHeld(leases []fsm.Lease, owner uint64) (jobs []*fsm.Job) {
-	for _, l := range leases {
-		for _, j := range m.jobs {
-			if j.ID == l.JobID && j.Execution().Token == l.Token && j.Status == fsm.InProgress && !foreign(j, owner) {
-				jobs = append(jobs, j)
-			}
+func (m *model) stillHeld(id string, token, owner uint64) (jobs []*fsm.Job) {
+	for _, j := range m.jobs {
+		if j.ID == id && j.Execution().Token == token && j.Status == fsm.InProgress && !foreign(j, owner) {
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs
@@ -166,9 +168,9 @@ func (m *model) rotate(j *fsm.Job) {
 }
 
 func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
-	r := &fsm.ClaimRecord{Worker: op.Worker, RequestID: op.RequestId, ClaimedAt: m.meta.Now}
+	r := &fsm.ClaimRecord{Worker: op.Worker, RequestId: op.RequestId, ClaimedAtMs: m.meta.Now, FirstToken: jobs[0].Execution().Token}
 	for _, j := range jobs {
-		r.Leases = append(r.Leases, fsm.Lease{JobID: j.ID, Token: j.Execution().Token})
+		r.JobIds = append(r.JobIds, j.ID)
 	}
 	m.claims = append(slices.Clone(m.claims), r)
 	own := func(r *fsm.ClaimRecord) bool { return r.Worker == op.Worker }

@@ -21,11 +21,11 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 	case string(r.Fingerprint) != fingerprint:
 		return fsm.Result{Code: fsm.RequestConflict}
 	case mut.GetClaim() != nil:
-		var leases []fsm.Lease
+		res := fsm.Result{Code: fsm.Duplicate, LSN: fsm.LSN{Term: r.Term, Index: r.Index}}
 		for _, item := range r.Items {
-			leases = append(leases, fsm.Lease{JobID: item.JobId, Token: item.Token})
+			res.Jobs = append(res.Jobs, m.stillHeld(item.JobId, item.Token, mut.GetClaim().GetOwner())...)
 		}
-		return fsm.Result{Code: fsm.Duplicate, LSN: fsm.LSN{Term: r.Term, Index: r.Index}, Jobs: m.stillHeld(leases, mut.GetClaim().GetOwner())}
+		return res
 	default:
 		return answerOf(r)
 	}

@@ -323,7 +323,7 @@ func (m *model) fallsDue(d deadline) {
 // forget drops the claims and requests that are too old to be repeated.
 func (m *model) forget() {
 	m.claims = slices.DeleteFunc(slices.Clone(m.claims), func(r *fsm.ClaimRecord) bool {
-		return sum(r.ClaimedAt, fsm.ClaimMemoryMs) < m.meta.Now
+		return sum(r.ClaimedAtMs, fsm.ClaimMemoryMs) < m.meta.Now
 	})
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool {
 		return sum(r.AtMs, m.meta.Settings.RequestMs) < m.meta.Now

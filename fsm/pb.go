@@ -171,19 +171,3 @@ func workerFromPB(p *fsmpb.Worker) *Worker {
 		Instance: p.Instance, Account: p.Account,
 	}
 }
-
-func claimToPB(r *ClaimRecord) *fsmpb.ClaimRecord {
-	p := &fsmpb.ClaimRecord{Worker: r.Worker, RequestId: r.RequestID, ClaimedAtMs: r.ClaimedAt}
-	for _, l := range r.Leases {
-		p.Leases = append(p.Leases, &fsmpb.Lease{JobId: l.JobID, Token: l.Token})
-	}
-	return p
-}
-
-func claimFromPB(p *fsmpb.ClaimRecord) *ClaimRecord {
-	r := &ClaimRecord{Worker: p.Worker, RequestID: p.RequestId, ClaimedAt: p.ClaimedAtMs}
-	for _, l := range p.Leases {
-		r.Leases = append(r.Leases, Lease{JobID: l.JobId, Token: l.Token})
-	}
-	return r
-}

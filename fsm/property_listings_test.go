@@ -120,11 +120,7 @@ func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	if !reflect.DeepEqual(workers, someOrNil(naive.workers)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
 		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
 	}
-	var claims []*fsm.ClaimRecord
-	v.Claims(func(r *fsm.ClaimRecord) bool { claims = append(claims, r); return true })
-	if !reflect.DeepEqual(claims, someOrNil(naive.claims)) {
-		t.Fatalf("claims %+v, want %+v", claims, naive.claims)
-	}
+	sameRecords(t, "claims", collected(v.Claims), naive.claims, func(r *fsm.ClaimRecord) any { return r.String() })
 }
 
 // collected returns the records that scan visits.

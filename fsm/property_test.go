@@ -258,7 +258,7 @@ func (p *pair) check(t *rapid.T) {
 func checkRemembers(t *rapid.T, m *fsm.Machine, naive *model) {
 	worker, request := pick(t, workers, "worker"), fmt.Sprint("r", roll(t, 25, "request"))
 	known := slices.ContainsFunc(naive.claims, func(r *fsm.ClaimRecord) bool {
-		return r.Worker == worker && r.RequestID == request
+		return r.Worker == worker && r.RequestId == request
 	})
 	if got := m.Remembers(worker, request); got != known {
 		t.Fatalf("claim %s of worker %q: remembered %v, want %v", request, worker, got, known)

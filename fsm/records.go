@@ -5,11 +5,12 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// This file has the records of the state other than jobs, workers and claims. All of
-// them are immutable, like Job.
+// This file has the records of the state other than jobs and workers. All of them are
+// immutable, like Job.
 
 // These records are kept as a snapshot has them.
 type (
+	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
 	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key

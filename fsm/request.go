@@ -92,7 +92,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: Place{Status(r.NextStatus), r.NextSeq}, LSN: LSN{r.Term, r.Index}}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			res.Jobs = m.appendLeased(res.Jobs, Lease{i.JobId, i.Token}, mut.GetClaim().Owner)
+			res.Jobs = m.appendLeased(res.Jobs, i.JobId, i.Token, mut.GetClaim().Owner)
 		}
 		return res
 	}

@@ -92,7 +92,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 		return fn(&job)
 	})
 	v.workers.Scan(func(w *Worker) bool { return fn(workerToPB(w)) })
-	v.claims.Scan(func(r *ClaimRecord) bool { return fn(claimToPB(r)) })
+	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
 	v.queues.Scan(func(q *QueueSettings) bool { return fn(queueToPB(q)) })
 	v.turns.Scan(func(t *Turn) bool { return fn(t) })
 	v.crons.Scan(func(c *Cron) bool { return fn(cronToPB(c)) })
@@ -145,7 +145,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 	steps := []func() error{
 		func() error { return d.jobs(meta.Jobs, b) },
 		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
-		func() error { return records(d, meta.Claims, claimFromPB, b.AddClaim) },
+		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
 		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
 		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
 		func() error { return records(d, meta.Crons, cronFromPB, b.AddCron) },

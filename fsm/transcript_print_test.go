@@ -363,9 +363,9 @@ func hookEventLine(e *outbox.Event) string {
 }
 
 func claimLine(r *fsm.ClaimRecord) string {
-	s := fmt.Sprintf("%s %s at=%d", r.Worker, r.RequestID, r.ClaimedAt)
-	for _, l := range r.Leases {
-		s += fmt.Sprintf(" %s[%s]", l.JobID, token(l.Token))
+	s := fmt.Sprintf("%s %s at=%d", r.Worker, r.RequestId, r.ClaimedAtMs)
+	for i, id := range r.JobIds {
+		s += fmt.Sprintf(" %s[%s]", id, token(r.FirstToken+uint64(i)))
 	}
 	return s
 }

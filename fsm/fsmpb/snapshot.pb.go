@@ -1009,12 +1009,17 @@ func (x *Worker) GetAccount() string {
 	return ""
 }
 
+// ClaimRecord remembers the answer to a claim for a minute, so that a repeated request gets
+// the same jobs.
 type ClaimRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
-	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	ClaimedAtMs   int64                  `protobuf:"varint,3,opt,name=claimed_at_ms,json=claimedAtMs,proto3" json:"claimed_at_ms,omitempty"`
-	Leases        []*Lease               `protobuf:"bytes,4,rep,name=leases,proto3" json:"leases,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Worker      string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	RequestId   string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	ClaimedAtMs int64                  `protobuf:"varint,3,opt,name=claimed_at_ms,json=claimedAtMs,proto3" json:"claimed_at_ms,omitempty"`
+	// Of the first job; each further job has the next token.
+	FirstToken uint64 `protobuf:"varint,4,opt,name=first_token,json=firstToken,proto3" json:"first_token,omitempty"`
+	// At least one.
+	JobIds        []string `protobuf:"bytes,5,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1070,9 +1075,16 @@ func (x *ClaimRecord) GetClaimedAtMs() int64 {
 	return 0
 }
 
-func (x *ClaimRecord) GetLeases() []*Lease {
+func (x *ClaimRecord) GetFirstToken() uint64 {
 	if x != nil {
-		return x.Leases
+		return x.FirstToken
+	}
+	return 0
+}
+
+func (x *ClaimRecord) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
 	}
 	return nil
 }
@@ -2160,13 +2172,15 @@ const file_snapshot_proto_rawDesc = "" +
 	"gone_at_ms\x18\n" +
 	" \x01(\x03R\bgoneAtMs\x12\x1a\n" +
 	"\binstance\x18\v \x01(\x06R\binstance\x12\x18\n" +
-	"\aaccount\x18\f \x01(\tR\aaccount\"\x97\x01\n" +
+	"\aaccount\x18\f \x01(\tR\aaccount\"\xa2\x01\n" +
 	"\vClaimRecord\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\"\n" +
-	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12-\n" +
-	"\x06leases\x18\x04 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"s\n" +
+	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12\x1f\n" +
+	"\vfirst_token\x18\x04 \x01(\x04R\n" +
+	"firstToken\x12\x17\n" +
+	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"s\n" +
 	"\x05Queue\x124\n" +
 	"\bsettings\x18\x01 \x01(\v2\x18.osqueue.fsm.v1.SetQueueR\bsettings\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\x03R\x05level\x12\x1e\n" +
@@ -2300,10 +2314,9 @@ var file_snapshot_proto_goTypes = []any{
 	(*Unique)(nil),        // 18: osqueue.fsm.v1.Unique
 	(*Header)(nil),        // 19: osqueue.fsm.v1.Header
 	(*Progress)(nil),      // 20: osqueue.fsm.v1.Progress
-	(*Lease)(nil),         // 21: osqueue.fsm.v1.Lease
-	(*SetQueue)(nil),      // 22: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),       // 23: osqueue.fsm.v1.PutCron
-	(*NewJob)(nil),        // 24: osqueue.fsm.v1.NewJob
+	(*SetQueue)(nil),      // 21: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),       // 22: osqueue.fsm.v1.PutCron
+	(*NewJob)(nil),        // 23: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
 	16, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
@@ -2314,16 +2327,15 @@ var file_snapshot_proto_depIdxs = []int32{
 	19, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
 	20, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	21, // 8: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
-	22, // 9: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	23, // 10: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
-	24, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 12: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	21, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
+	22, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
+	23, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
