@@ -172,7 +172,7 @@ func (g *rig) state() string {
 		fmt.Fprintln(&b, c.Name, c.NextAt, c.UpdatedAt, c.Fired)
 	}
 	for x := range v.Batches("") {
-		fmt.Fprintln(&b, x.ID, x.Total)
+		fmt.Fprintln(&b, x.Id, x.Total)
 	}
 	for w := range v.Workers("") {
 		fmt.Fprintln(&b, w.Name, w.RegisteredAt)

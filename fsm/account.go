@@ -126,7 +126,7 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 
 // noteBatch counts the batch that the plan makes.
 func (p *plan) noteBatch(b *JobBatch) {
-	k := b.newKept(len(p.jobs))
+	k := newBatchKept(b, len(p.jobs))
 	p.added.bytes += k.bytes
 	if k.account != "" {
 		use(&p.accounts, k.account, k.used)

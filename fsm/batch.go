@@ -16,14 +16,14 @@ type batches struct{ timed.Table[JobBatch] }
 
 func newBatches() batches {
 	return batches{timed.New(
-		func(a, b *JobBatch) bool { return a.ID < b.ID },
-		func(b *JobBatch) (int64, bool) { return b.idleSince(), b.Pending() == 0 },
+		func(a, b *JobBatch) bool { return a.Id < b.Id },
+		func(b *JobBatch) (int64, bool) { return idleSince(b), b.Pending() == 0 },
 	)}
 }
 
 // idleSince returns when a batch without pending jobs ended, or was made if it has not
 // ended, in ms.
-func (b *JobBatch) idleSince() int64 { return cmp.Or(b.EndedAt, b.CreatedAt) }
+func idleSince(b *JobBatch) int64 { return cmp.Or(b.EndedAtMs, b.CreatedAtMs) }
 
 // check checks the new batch of an enqueue. It returns nil if there is no batch to
 // make, for example because it exists already.
@@ -34,15 +34,14 @@ func (x *batches) check(n *fsmpb.NewBatch, now int64) (*JobBatch, Code) {
 	if n.Id == "" {
 		return nil, NoID
 	}
-	on := narrow[CallbackOn](n.CallbackOn)
-	if old := x.Find(&JobBatch{ID: n.Id}); old != nil {
-		if old.CallbackOn != on || !sameCallback(old.Callback, n.Callback) {
+	if old := x.Find(&JobBatch{Id: n.Id}); old != nil {
+		if old.CallbackOn != n.CallbackOn || !sameCallback(old.Callback, n.Callback) {
 			return nil, IDTaken
 		}
 		return nil, OK
 	}
 	return &JobBatch{
-		ID: strings.Clone(n.Id), CreatedAt: now, Callback: cloneNewJob(n.Callback), CallbackOn: on,
+		Id: strings.Clone(n.Id), CreatedAtMs: now, Callback: fsmpb.Clone(n.Callback), CallbackOn: n.CallbackOn,
 		Account: strings.Clone(n.GetQuota().GetAccount()),
 	}, OK
 }
@@ -63,31 +62,31 @@ func (e *entry) countInBatch(j *Job, from, to Status) {
 	if old == nil {
 		return
 	}
-	b := *old
+	b := fsmpb.Copy(old)
 	if from == 0 {
 		b.Total++
 	}
-	b.count(from, -1)
-	b.count(to, +1)
+	countEnded(b, from, -1)
+	countEnded(b, to, +1)
 	if from.ended() && to.ended() { // it ended differently: the batch ends again
-		b.EndedAt = 0
+		b.EndedAtMs = 0
 	}
-	e.putBatch(old, &b)
+	e.putBatch(old, b)
 }
 
 // of returns the batch of j, or nil if it was removed. A batch that is younger than
 // the job is a different one with the same id.
 func (x *batches) of(j *Job) *JobBatch {
-	b := x.Find(&JobBatch{ID: j.Opt.Batch})
-	if b == nil || b.CreatedAt > j.CreatedAt {
+	b := x.Find(&JobBatch{Id: j.Opt.Batch})
+	if b == nil || b.CreatedAtMs > j.CreatedAt {
 		return nil
 	}
 	return b
 }
 
-// count adds n (1 or -1) to the counter of the status in which a job ended. An edited
+// countEnded adds n (1 or -1) to the counter of the status in which a job ended. An edited
 // document may have more or fewer jobs of the batch than were counted.
-func (b *JobBatch) count(s Status, n int) {
+func countEnded(b *JobBatch, s Status, n int) {
 	var c *uint64
 	switch s {
 	case Completed:
@@ -108,42 +107,42 @@ func (b *JobBatch) count(s Status, n int) {
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 }
 
-// outcome describes a batch that has ended.
-func (b *JobBatch) outcome() string {
+// batchOutcome describes a batch that has ended.
+func batchOutcome(b *JobBatch) string {
 	return itoa(int64(b.Completed)) + " completed, " + itoa(int64(b.Dead)) + " dead, " + itoa(int64(b.Cancelled)) + " cancelled"
 }
 
 // storeBatch stores b in place of old; nil stands for none.
 func (m *Machine) storeBatch(old, b *JobBatch) {
-	m.usage.keep(b.kept(), old.kept())
+	m.usage.keep(batchKept(b), batchKept(old))
 	m.batches.Set(old, b)
 }
 
 // putBatch stores b, which replaces old, and ends it when its last job has ended.
 func (e *entry) putBatch(old, b *JobBatch) {
-	ends := b.Pending() == 0 && b.EndedAt == 0
+	ends := b.Pending() == 0 && b.EndedAtMs == 0
 	if b.Pending() > 0 {
-		b.EndedAt = 0
+		b.EndedAtMs = 0
 	} else if ends {
-		b.EndedAt = e.meta.Now
+		b.EndedAtMs = e.meta.Now
 	}
 	e.storeBatch(old, b)
 	if ends {
-		e.events = append(e.events, Event{Kind: BatchEnded, Name: b.ID})
-		e.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.ID), Text: b.outcome()})
+		e.events = append(e.events, Event{Kind: BatchEnded, Name: b.Id})
+		e.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.Id), Text: batchOutcome(b)})
 		e.callBack(b)
 	}
 }
 
 // callBack enqueues the callback of a batch that has ended, at most once.
 func (e *entry) callBack(old *JobBatch) {
-	if old.Callback == nil || old.Called || old.CallbackOn == CallbackCompleted && old.Completed != old.Total {
+	if old.Callback == nil || old.Called || CallbackOn(old.CallbackOn) == CallbackCompleted && old.Completed != old.Total {
 		return
 	}
-	b := *old
+	b := fsmpb.Copy(old)
 	b.Called = true
-	e.storeBatch(old, &b)
-	n := cloneNewJob(b.Callback)
+	e.storeBatch(old, b)
+	n := fsmpb.Clone(b.Callback)
 	for n.Id == "" || e.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
 		n.Id += "-" + e.meta.LSN.String()
 	}
@@ -155,14 +154,14 @@ func (e *entry) callBack(old *JobBatch) {
 // pending jobs. It is after the ms in which the batch ended, so that a later batch with
 // that id is younger than all jobs of this one.
 func (m *Meta) batchEnd(b *JobBatch) int64 {
-	return later(b.idleSince(), max(m.Settings.RetainCompletedMs, 0), 1)
+	return later(idleSince(b), max(m.Settings.RetainCompletedMs, 0), 1)
 }
 
 // retireBatches removes the batches that ended, or stayed empty, longer ago than the
 // retention time.
 func (m *Machine) retireBatches() {
 	m.batches.Expire(
-		func(b *JobBatch) bool { return m.meta.batchEnd(b) <= m.meta.Now && b.idleSince() != m.meta.Now },
+		func(b *JobBatch) bool { return m.meta.batchEnd(b) <= m.meta.Now && idleSince(b) != m.meta.Now },
 		func(b *JobBatch) { m.storeBatch(b, nil) },
 	)
 }

@@ -119,7 +119,7 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 	ended := batch.Completed + batch.Dead + batch.Cancelled
 	valid := batch.CallbackOn < numCallbacks && checkNewJob(batch.Callback) == nil && batch.Total <= counterMax && ended <= batch.Total &&
 		max(batch.Completed, batch.Dead, batch.Cancelled) <= batch.Total
-	return add("batch", batch.ID, b.m.batches.Find(batch) != nil, need(valid, errRange), func() { b.m.storeBatch(nil, batch) })
+	return add("batch", batch.Id, b.m.batches.Find(batch) != nil, need(valid, errRange), func() { b.m.storeBatch(nil, batch) })
 }
 
 // AddHold adds a unique-key reservation for a period.

@@ -55,7 +55,7 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 		}
 	}
 	c.Name, c.Spec, c.TimeZone = strings.Clone(op.Name), strings.Clone(op.Spec), strings.Clone(op.TimeZone)
-	c.Job = cloneNewJob(op.Job)
+	c.Job = fsmpb.Clone(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
 	if code := s.mayKeep(c.kept(), old.kept(), c.Job.Quota); code != OK {
@@ -162,7 +162,7 @@ func (c *Cron) putAfter(at, now int64) bool {
 
 // enqueueFrom enqueues the job of a schedule.
 func (s schedules) enqueueFrom(c *Cron, id string) Result {
-	n := cloneNewJob(c.Job)
+	n := fsmpb.Clone(c.Job)
 	if n == nil {
 		n = new(fsmpb.NewJob)
 	}

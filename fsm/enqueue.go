@@ -12,7 +12,7 @@ import (
 func (e *entry) enqueue(op *fsmpb.Enqueue) Result {
 	batch, code := e.batches.check(op.NewBatch, e.meta.Now)
 	if batch != nil && code == OK {
-		code = e.mayKeep(batch.newKept(len(op.Jobs)), kept{}, op.NewBatch.Quota)
+		code = e.mayKeep(newBatchKept(batch, len(op.Jobs)), kept{}, op.NewBatch.Quota)
 	}
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
@@ -20,7 +20,7 @@ func (e *entry) enqueue(op *fsmpb.Enqueue) Result {
 	res := e.enqueueJobs(plan{jobs: op.Jobs, batch: batch, scope: op.Scope})
 	if batch != nil && len(op.Jobs) > 0 && res.Code == OK {
 		if made := e.batches.Find(batch); made.Total == 0 { // no job was added, and no other job would end it
-			e.putBatch(made, new(*made))
+			e.putBatch(made, fsmpb.Copy(made))
 		}
 	}
 	return res
@@ -181,11 +181,11 @@ func uniqueKey(n *fsmpb.NewJob) string {
 }
 
 func (p *plan) openBatch(id string) bool {
-	if p.batch != nil && p.batch.ID == id {
+	if p.batch != nil && p.batch.Id == id {
 		return true
 	}
-	b := p.e.batches.Find(&JobBatch{ID: id})
-	return b != nil && b.EndedAt == 0
+	b := p.e.batches.Find(&JobBatch{Id: id})
+	return b != nil && b.EndedAtMs == 0
 }
 
 // note records job n, which is added, for the checks of the jobs after it.

@@ -20,14 +20,14 @@ type kept struct {
 	used    quotaUsage
 }
 
-// kept counts the callback until it is a job, and the batch itself until it has ended. An open batch
-// without jobs counts as one job. kept is zero for no batch.
-func (b *JobBatch) kept() kept {
+// batchKept counts the callback until it is a job, and the batch itself until it has ended. An open batch
+// without jobs counts as one job. It is zero for no batch.
+func batchKept(b *JobBatch) kept {
 	if b == nil {
 		return kept{}
 	}
-	k := kept{bytes: recordBytes + int64(len(b.ID)), account: b.Account}
-	if b.EndedAt == 0 {
+	k := kept{bytes: recordBytes + int64(len(b.Id)), account: b.Account}
+	if b.EndedAtMs == 0 {
 		k.used.bytes = k.bytes
 		if b.Total == 0 {
 			k.used.jobs = 1
@@ -41,9 +41,9 @@ func (b *JobBatch) kept() kept {
 	return k
 }
 
-// newKept is kept for a new batch that gets n jobs at once.
-func (b *JobBatch) newKept(n int) kept {
-	k := b.kept()
+// newBatchKept is batchKept for a new batch that gets n jobs at once.
+func newBatchKept(b *JobBatch, n int) kept {
+	k := batchKept(b)
 	if n > 0 && b.Callback == nil {
 		k.used.jobs = 0
 	}

@@ -88,7 +88,7 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 		return nil, false, code
 	}
 	if j.Options().Batch != "" {
-		if b := m.batch(j.Options().Batch); b == nil || b.EndedAt != 0 {
+		if b := m.batch(j.Options().Batch); b == nil || b.EndedAtMs != 0 {
 			return nil, false, fsm.NoSuchBatch
 		}
 	}
@@ -300,7 +300,7 @@ const recordBytes = 256
 // recordBytes has the bytes of batches, with callbacks that are still to come, and of schedules.
 func (m *model) recordBytes() (n int64) {
 	for _, b := range m.batches {
-		n += recordBytes + int64(len(b.ID))
+		n += recordBytes + int64(len(b.Id))
 		if !b.Called {
 			n += m.templateBytes(b.Callback)
 		}
@@ -321,10 +321,10 @@ func (m *model) usedByRecords(account string) (jobs, bytes int64) {
 		if toCall {
 			bytes += m.templateBytes(b.Callback)
 		}
-		if b.EndedAt == 0 {
-			bytes += recordBytes + int64(len(b.ID))
+		if b.EndedAtMs == 0 {
+			bytes += recordBytes + int64(len(b.Id))
 		}
-		if toCall || b.EndedAt == 0 && b.Total == 0 && b.ID != m.opening {
+		if toCall || b.EndedAtMs == 0 && b.Total == 0 && b.Id != m.opening {
 			jobs++
 		}
 	}
@@ -451,7 +451,7 @@ func (m *model) reachesCycle(id string, added, way []string) bool {
 }
 
 func (m *model) batch(id string) *fsm.JobBatch {
-	return found(m.batches, func(b *fsm.JobBatch) bool { return b.ID == id })
+	return found(m.batches, func(b *fsm.JobBatch) bool { return b.Id == id })
 }
 
 // endIfEmpty ends a new batch that got none of its jobs, as they were there.
@@ -459,12 +459,12 @@ func (m *model) endIfEmpty(batch *fsm.JobBatch) {
 	if batch.Total > 0 {
 		return
 	}
-	b := *batch
-	b.EndedAt, b.Called = m.meta.Now, b.Callback != nil
-	m.batches = put(m.batches, &b, byBatchID)
-	m.happened(fsm.BatchEnded, b.ID)
+	b := fsmpb.Copy(batch)
+	b.EndedAtMs, b.Called = m.meta.Now, b.Callback != nil
+	m.batches = put(m.batches, b, byBatchID)
+	m.happened(fsm.BatchEnded, b.Id)
 	if b.Called {
-		m.callBack(&b)
+		m.callBack(b)
 	}
 }
 
@@ -474,7 +474,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 		return fsm.OK
 	}
 	if b := m.batch(n.Id); b != nil {
-		if m.sameCallback(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
+		if m.sameCallback(b.Callback, n.Callback) && b.CallbackOn == n.CallbackOn {
 			return fsm.OK
 		}
 		return fsm.IDTaken
@@ -488,7 +488,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 		return code
 	}
 	m.batches = put(m.batches, &fsm.JobBatch{
-		ID: n.Id, CreatedAt: m.meta.Now, Callback: n.Callback, CallbackOn: fsm.CallbackOn(n.CallbackOn),
+		Id: n.Id, CreatedAtMs: m.meta.Now, Callback: n.Callback, CallbackOn: n.CallbackOn,
 		Account: n.Quota.GetAccount(),
 	}, byBatchID)
 	return fsm.OK

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // waitersFor are the jobs that wait for a job, in FIFO order.
@@ -103,7 +104,7 @@ func (m *model) settleOne(waiter *fsm.Job, id string, f effect, why string) {
 	})
 }
 
-func byBatchID(a, b *fsm.JobBatch) int { return strings.Compare(a.ID, b.ID) }
+func byBatchID(a, b *fsm.JobBatch) int { return strings.Compare(a.Id, b.Id) }
 
 // batchOf is the batch that a job counts in.
 func (m *model) batchOf(j *fsm.Job) *fsm.JobBatch {
@@ -111,7 +112,7 @@ func (m *model) batchOf(j *fsm.Job) *fsm.JobBatch {
 		return nil
 	}
 	b := m.batch(j.Options().Batch)
-	if b == nil || b.CreatedAt > j.CreatedAt {
+	if b == nil || b.CreatedAtMs > j.CreatedAt {
 		return nil
 	}
 	return b
@@ -128,7 +129,7 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	if batch == nil {
 		return
 	}
-	b := *batch
+	b := fsmpb.Copy(batch)
 	was, is := old != nil && hasEnded(old.Status), j == nil || hasEnded(j.Status)
 	switch {
 	case old == nil:
@@ -136,29 +137,29 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	case !was && is && j == nil:
 		b.Cancelled++
 	case !was && is:
-		*countOf(&b, j.Status)++
+		*countOf(b, j.Status)++
 	case was && !is:
-		countDown(countOf(&b, old.Status))
-		b.EndedAt = 0
+		countDown(countOf(b, old.Status))
+		b.EndedAtMs = 0
 	case was && j != nil && j.Status != old.Status:
-		countDown(countOf(&b, old.Status))
-		*countOf(&b, j.Status)++
+		countDown(countOf(b, old.Status))
+		*countOf(b, j.Status)++
 	default:
 		return
 	}
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 	over := old != nil && is && b.Pending() == 0
 	if over {
-		b.EndedAt = m.meta.Now
+		b.EndedAtMs = m.meta.Now
 	}
-	calls := over && b.Callback != nil && !b.Called && (b.CallbackOn == fsm.CallbackEnded || b.Completed == b.Total)
+	calls := over && b.Callback != nil && !b.Called && (fsm.CallbackOn(b.CallbackOn) == fsm.CallbackEnded || b.Completed == b.Total)
 	b.Called = b.Called || calls
-	m.batches = put(m.batches, &b, byBatchID)
+	m.batches = put(m.batches, b, byBatchID)
 	if over {
-		m.happened(fsm.BatchEnded, b.ID)
+		m.happened(fsm.BatchEnded, b.Id)
 	}
 	if calls {
-		m.callBack(&b)
+		m.callBack(b)
 	}
 }
 

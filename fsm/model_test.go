@@ -279,10 +279,10 @@ func (m *model) tick(now int64) {
 
 // idleSince is when a batch ended, or was made if it has no jobs yet.
 func idleSince(b *fsm.JobBatch) int64 {
-	if b.EndedAt != 0 {
-		return b.EndedAt
+	if b.EndedAtMs != 0 {
+		return b.EndedAtMs
 	}
-	return b.CreatedAt
+	return b.CreatedAtMs
 }
 
 // batchEnd is when a batch without pending jobs has been kept for long enough.

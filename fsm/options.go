@@ -199,20 +199,3 @@ func (j *Job) NewJob() *fsmpb.NewJob {
 	}
 	return n
 }
-
-// cloneNewJob copies a job that is kept as a template, so that it does not keep its whole
-// log entry in memory.
-func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
-	if n == nil {
-		return nil
-	}
-	c := new(fsmpb.NewJob)
-	data, err := n.MarshalVT()
-	if err == nil {
-		err = c.UnmarshalVTUnsafe(data)
-	}
-	if err != nil {
-		panic("a job cannot be copied: " + err.Error()) // its entry was decoded
-	}
-	return c
-}

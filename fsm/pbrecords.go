@@ -59,22 +59,6 @@ func cronFromPB(p *fsmpb.Cron) *Cron {
 	}
 }
 
-func batchToPB(b *JobBatch) *fsmpb.JobBatch {
-	return &fsmpb.JobBatch{
-		Id: b.ID, CreatedAtMs: b.CreatedAt, Total: b.Total, Completed: b.Completed, Dead: b.Dead,
-		Cancelled: b.Cancelled, EndedAtMs: b.EndedAt, Callback: b.Callback, CallbackOn: uint32(b.CallbackOn), Called: b.Called,
-		Account: b.Account,
-	}
-}
-
-func batchFromPB(p *fsmpb.JobBatch) *JobBatch {
-	return &JobBatch{
-		ID: p.Id, CreatedAt: p.CreatedAtMs, Total: p.Total, Completed: p.Completed, Dead: p.Dead,
-		Cancelled: p.Cancelled, EndedAt: p.EndedAtMs, Callback: p.Callback,
-		CallbackOn: narrow[CallbackOn](p.CallbackOn), Called: p.Called, Account: p.Account,
-	}
-}
-
 // narrow converts v to T. A value that does not fit becomes the largest one, which the
 // builder refuses as unknown.
 func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // checkJobs compares the jobs and what is counted over them.
@@ -141,9 +142,9 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	})
 	batches := collected(v.Batches(""))
 	sameRecords(t, "batches", batches, naive.batches, func(b *fsm.JobBatch) any {
-		plain := *b
+		plain := fsmpb.Copy(b)
 		plain.Callback = nil
-		return plain
+		return plain.String()
 	})
 	sameRecords(t, "holds", collected(v.Holds), naive.holds, func(h *fsm.Hold) any { return h.String() })
 	sameRecords(t, "requests", collected(v.Requests), naive.requests, func(r *fsm.RequestRecord) any { return r.String() })
@@ -158,7 +159,7 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	}
 	for i, b := range batches {
 		if !naive.sameJob(b.Callback, naive.batches[i].Callback) {
-			t.Fatalf("batch %s: callback %v, want %v", b.ID, b.Callback, naive.batches[i].Callback)
+			t.Fatalf("batch %s: callback %v, want %v", b.Id, b.Callback, naive.batches[i].Callback)
 		}
 	}
 }

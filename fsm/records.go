@@ -11,6 +11,7 @@ import (
 // These records are kept as a snapshot has them.
 type (
 	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
+	JobBatch      = fsmpb.JobBatch      // counts jobs that belong together
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
 	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key
@@ -96,24 +97,6 @@ func (p OverlapPolicy) String() string { return nameOf(overlapNames[:], p) }
 
 // String returns the policy's name as used on the wire.
 func (p MissedPolicy) String() string { return nameOf(missedNames[:], p) }
-
-// JobBatch is a batch: it counts jobs that belong together.
-type JobBatch struct {
-	ID         string
-	CreatedAt  int64  // ms
-	Total      uint64 // jobs ever added
-	Completed  uint64
-	Dead       uint64
-	Cancelled  uint64
-	EndedAt    int64         // ms; 0: it is open
-	Callback   *fsmpb.NewJob // nil: none; do not change it
-	CallbackOn CallbackOn
-	Called     bool   // the callback was enqueued
-	Account    string // in which it counts
-}
-
-// Pending returns the number of jobs that have not ended.
-func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
 
 // CallbackOn is the condition for enqueueing a batch's callback.
 type CallbackOn uint8

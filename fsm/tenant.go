@@ -43,7 +43,7 @@ func (c *Cron) For(tenant string) *Cron {
 		return c
 	}
 	out := *c
-	out.Name, out.Job = tenants.NameFor(tenant, c.Name), cloneNewJob(c.Job)
+	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
 	if u := out.Job.GetUnique(); u != nil {
 		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}
 	}

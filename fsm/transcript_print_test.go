@@ -417,10 +417,10 @@ func cronLine(c *fsm.Cron) string {
 func batchLine(b *fsm.JobBatch) string {
 	var s sheet
 	fmt.Fprintf(&s, "%s total=%d completed=%d dead=%d cancelled=%d created=%d",
-		b.ID, b.Total, b.Completed, b.Dead, b.Cancelled, b.CreatedAt)
-	s.num("ended", b.EndedAt, 0)
+		b.Id, b.Total, b.Completed, b.Dead, b.Cancelled, b.CreatedAtMs)
+	s.num("ended", b.EndedAtMs, 0)
 	s.text("callback", b.Callback.GetId())
-	s.add("on", b.CallbackOn, b.CallbackOn != 0)
+	s.add("on", fsm.CallbackOn(b.CallbackOn), b.CallbackOn != 0)
 	s.flag("called", b.Called)
 	return s.String()
 }

@@ -105,10 +105,10 @@ func (v *View) Crons(from string) iter.Seq[*Cron] { return v.crons.From(&Cron{Na
 func (v *View) CronCount() int { return v.crons.Len() }
 
 // Batch returns the batch with that id, or nil.
-func (v *View) Batch(id string) *JobBatch { return v.batches.Find(&JobBatch{ID: id}) }
+func (v *View) Batch(id string) *JobBatch { return v.batches.Find(&JobBatch{Id: id}) }
 
 // Batches iterates over the batches whose id is from or later, in the order of ids.
-func (v *View) Batches(from string) iter.Seq[*JobBatch] { return v.batches.From(&JobBatch{ID: from}) }
+func (v *View) Batches(from string) iter.Seq[*JobBatch] { return v.batches.From(&JobBatch{Id: from}) }
 
 // Requests calls fn for the remembered requests, oldest first, until fn returns
 // false.

@@ -149,7 +149,7 @@ func (s *jobs) keyedID(c *core.Call) string {
 	for try := range keyedTries {
 		id = hashedID([]byte(c.Key), c.In, []byte(strconv.Itoa(try)))
 		old := v.Batch(c.Owned(id))
-		if old == nil || old.CreatedAt+v.Meta().Settings.RequestMs >= s.Node.Now() {
+		if old == nil || old.CreatedAtMs+v.Meta().Settings.RequestMs >= s.Node.Now() {
 			break
 		}
 	}
@@ -179,15 +179,15 @@ func (s *jobs) showBatch(c *core.Call) error {
 		return core.NotThere("batch", "the batch does not exist; it may have been removed after its retention time")
 	}
 	info := batchInfo(b)
-	info.ID = c.Named(b.ID)
+	info.ID = c.Named(b.Id)
 	return c.SendJSON(info)
 }
 
 func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
 	info := v1.BatchInfo{
-		ID:        b.ID,
-		CreatedAt: b.CreatedAt,
-		EndedAt:   b.EndedAt,
+		ID:        b.Id,
+		CreatedAt: b.CreatedAtMs,
+		EndedAt:   b.EndedAtMs,
 		Total:     b.Total,
 		Pending:   b.Pending(),
 		Completed: b.Completed,
@@ -196,7 +196,7 @@ func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
 		Called:    b.Called,
 	}
 	if b.Callback != nil {
-		info.CallbackID, info.CallbackOn = b.Callback.Id, b.CallbackOn.String()
+		info.CallbackID, info.CallbackOn = b.Callback.Id, fsm.CallbackOn(b.CallbackOn).String()
 	}
 	return info
 }

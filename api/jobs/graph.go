@@ -146,7 +146,7 @@ func (g *grapher) batch(at int, id string, depth int) {
 	}
 	g.ofBatch[g.named(id)] = true
 	g.out.Batches = append(g.out.Batches, v1.GraphBatch{
-		ID: g.named(b.ID), Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled, EndedAt: b.EndedAt,
+		ID: g.named(b.Id), Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled, EndedAt: b.EndedAtMs,
 	})
 	if b.Callback == nil || !g.add(b.Callback.GetId(), depth) {
 		return
@@ -157,7 +157,7 @@ func (g *grapher) batch(at int, id string, depth int) {
 			n.Type = b.Callback.GetType()
 		}
 	}
-	g.edge(v1.GraphEdge{Kind: v1.EdgeCallback, From: g.named(b.ID), To: b.Callback.GetId(), Waiting: !b.Called})
+	g.edge(v1.GraphEdge{Kind: v1.EdgeCallback, From: g.named(b.Id), To: b.Callback.GetId(), Waiting: !b.Called})
 }
 
 // connect adds the edges between the jobs, and to the batches.

@@ -1320,18 +1320,24 @@ func (x *Cron) GetMissed() uint64 {
 	return 0
 }
 
+// JobBatch is a batch: it counts jobs that belong together.
 type JobBatch struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	CreatedAtMs int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
-	Total       uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Completed   uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
-	Dead        uint64                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
-	Cancelled   uint64                 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	EndedAtMs   int64                  `protobuf:"varint,7,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
-	Callback    *NewJob                `protobuf:"bytes,8,opt,name=callback,proto3" json:"callback,omitempty"`
-	CallbackOn  uint32                 `protobuf:"varint,9,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
-	Called      bool                   `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
+	// Jobs ever added.
+	Total     uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Completed uint64 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	Dead      uint64 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
+	Cancelled uint64 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// 0: it is open.
+	EndedAtMs int64 `protobuf:"varint,7,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	// Enqueued when the batch has ended.
+	Callback *NewJob `protobuf:"bytes,8,opt,name=callback,proto3" json:"callback,omitempty"`
+	// fsm.CallbackOn.
+	CallbackOn uint32 `protobuf:"varint,9,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	// The callback was enqueued.
+	Called bool `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
 	// In which the batch counts.
 	Account       string `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -1,5 +1,5 @@
 // Package fsmpb has the encoded forms of log entries and of snapshot records. All files but
-// unknown.go and decode.go are generated.
+// unknown.go, decode.go and records.go are generated.
 package fsmpb
 
 import (

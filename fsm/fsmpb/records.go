@@ -1,0 +1,42 @@
+package fsmpb
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Copy returns a copy of a record that is to be changed. The two share the parts of the record,
+// which do not change. A small record without parts is cloned in less time.
+func Copy[M proto.Message](record M) M {
+	from := record.ProtoReflect()
+	to := from.New()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(f, v)
+		return true
+	})
+	return to.Interface().(M)
+}
+
+// Clone returns a copy of a message, or nil for nil. The two share no memory, so that the copy does
+// not keep a log entry in memory.
+func Clone[M any, P interface {
+	*M
+	MarshalVT() ([]byte, error)
+	UnmarshalVTUnsafe(data []byte) error
+}](m P) P {
+	if m == nil {
+		return nil
+	}
+	c := P(new(M))
+	data, err := m.MarshalVT()
+	if err == nil {
+		err = c.UnmarshalVTUnsafe(data)
+	}
+	if err != nil {
+		panic("a message cannot be copied: " + err.Error()) // it was decoded
+	}
+	return c
+}
+
+// Pending returns the number of jobs that have not ended.
+func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
