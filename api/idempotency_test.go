@@ -169,7 +169,7 @@ func (g *rig) state() string {
 	})
 	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, *q); return true })
 	for c := range v.Crons("") {
-		fmt.Fprintln(&b, c.Name, c.NextAt, c.UpdatedAt, c.Fired)
+		fmt.Fprintln(&b, c.Name, c.NextAtMs, c.UpdatedAtMs, c.Fired)
 	}
 	for x := range v.Batches("") {
 		fmt.Fprintln(&b, x.Id, x.Total)

@@ -136,7 +136,7 @@ func TestCronThatFiresDuringAWrite(t *testing.T) {
 		times = n
 		g.node.overtake = func() {
 			if times--; times >= 0 {
-				g.node.now = g.node.View().Cron("c").NextAt
+				g.node.now = g.node.View().Cron("c").NextAtMs
 				g.fire("c")
 			}
 		}

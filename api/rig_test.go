@@ -264,7 +264,7 @@ func (g *rig) fire(name string) {
 	g.t.Helper()
 	c := g.node.View().Cron(name)
 	res, _, err := g.node.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
-		Name: name, DueMs: c.NextAt, AtMs: c.NextAt, NextMs: c.NextAt + 60_000, JobId: fmt.Sprintf("%s-%d", name, c.NextAt),
+		Name: name, DueMs: c.NextAtMs, AtMs: c.NextAtMs, NextMs: c.NextAtMs + 60_000, JobId: fmt.Sprintf("%s-%d", name, c.NextAtMs),
 	}}})
 	if err != nil || res[0].Code != fsm.OK {
 		g.t.Fatal(res, err)

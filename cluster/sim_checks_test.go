@@ -122,11 +122,11 @@ func TestSimFindsAnotherState(t *testing.T) {
 func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
 	w := newSimWorld(1, storagetest.NewCounts())
 	l := newSimLedger(w, "a")
-	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAt: 1000})
+	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAtMs: 1000})
 	if len(w.failures) > 0 {
 		t.Fatal(w.failures)
 	}
-	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAt: 1000})
+	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAtMs: 1000})
 	mustFind(t, w.failures, "has fired for 1000")
 }
 

@@ -77,7 +77,7 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 // firedUpTo takes over the last times of the schedules in v.
 func (l *simLedger) firedUpTo(v *fsm.View) {
 	for c := range v.Crons("") {
-		l.fired[c.Name] = c.LastAt
+		l.fired[c.Name] = c.LastAtMs
 	}
 }
 
@@ -85,10 +85,10 @@ func (l *simLedger) firedUpTo(v *fsm.View) {
 func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
 	w := l.world
 	w.counts.One("check: schedule fires once")
-	if c.LastAt <= l.fired[c.Name] {
-		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAt, l.fired[c.Name])
+	if c.LastAtMs <= l.fired[c.Name] {
+		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAtMs, l.fired[c.Name])
 	}
-	l.fired[c.Name] = c.LastAt
+	l.fired[c.Name] = c.LastAtMs
 }
 
 func ended(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }

@@ -119,7 +119,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 		if without != nil && without(c) {
 			return true
 		}
-		consider(c.NextAt)
+		consider(c.NextAtMs)
 		return false
 	})
 	return at, ok

@@ -110,7 +110,7 @@ func (b *Builder) AddTurn(t *Turn) error {
 
 // AddCron adds a schedule.
 func (b *Builder) AddCron(c *Cron) error {
-	valid := c.Overlap < numOverlaps && c.Missed < numMissed && (!c.Paused || c.NextAt == 0) && checkNewJob(c.Job) == nil
+	valid := c.Overlap < numOverlaps && c.Missed < numMissed && (!c.Paused || c.NextAtMs == 0) && checkNewJob(c.Job) == nil
 	return add("schedule", c.Name, b.m.crons.Find(c) != nil, need(valid, errRange), func() { b.m.storeCron(nil, c) })
 }
 

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/timed"
@@ -20,19 +18,19 @@ const lateMs = 60_000
 func newCrons() timed.Table[Cron] {
 	return timed.New(
 		func(a, b *Cron) bool { return a.Name < b.Name },
-		func(c *Cron) (int64, bool) { return c.NextAt, c.NextAt != 0 },
+		func(c *Cron) (int64, bool) { return c.NextAtMs, c.NextAtMs != 0 },
 	)
 }
 
 // DueCrons calls fn for the schedules whose next time is now or earlier, earliest first,
 // until fn returns false. The leader proposes a FireCron for each.
 func (m *Machine) DueCrons(now int64, fn func(*Cron) bool) {
-	m.crons.Due(func(c *Cron) bool { return c.NextAt <= now && fn(c) })
+	m.crons.Due(func(c *Cron) bool { return c.NextAtMs <= now && fn(c) })
 }
 
 // storeCron stores c in place of old; nil stands for none.
 func (m *Machine) storeCron(old, c *Cron) {
-	m.usage.keep(c.kept(), old.kept())
+	m.usage.keep(cronKept(c), cronKept(old))
 	m.crons.Set(old, c)
 }
 
@@ -40,30 +38,30 @@ func (m *Machine) storeCron(old, c *Cron) {
 type schedules struct{ *entry }
 
 func (s schedules) putCron(op *fsmpb.PutCron) Result {
-	c := &Cron{CreatedAt: s.meta.Now}
+	c := &Cron{CreatedAtMs: s.meta.Now}
 	old := s.crons.Find(&Cron{Name: op.Name})
 	switch {
 	case old != nil:
-		*c = *old
+		c = fsmpb.Copy(old)
 	case s.crons.Len() >= cronsMax:
 		return Result{Code: TooManyCrons}
 	}
 	next := op.NextMs
-	if old != nil && !op.Paused && old.firedAlready(next, s.meta.Now) {
-		if next = old.NextAt; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
+	if old != nil && !op.Paused && firedAlready(old, next, s.meta.Now) {
+		if next = old.NextAtMs; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
 			return Result{Code: NotDue}
 		}
 	}
 	c.Name, c.Spec, c.TimeZone = strings.Clone(op.Name), strings.Clone(op.Spec), strings.Clone(op.TimeZone)
 	c.Job = fsmpb.Clone(op.Job)
 	c.Job.Id = ""
-	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
-	if code := s.mayKeep(c.kept(), old.kept(), c.Job.Quota); code != OK {
+	c.Overlap, c.Missed = op.Overlap, op.Missed
+	if code := s.mayKeep(cronKept(c), cronKept(old), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
-	c.setPaused(op.Paused, next, s.meta.Now)
-	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
-		c.NextAt = old.NextAt // it is due: the leader has proposed the fire
+	setCronPaused(c, op.Paused, next, s.meta.Now)
+	if old != nil && !c.Paused && old.NextAtMs != 0 && old.NextAtMs < c.NextAtMs && reckonedBy(old, &op.Spec, &op.TimeZone) {
+		c.NextAtMs = old.NextAtMs // it is due: the leader has proposed the fire
 	}
 	s.storeCron(old, c)
 	s.events = append(s.events, Event{Kind: CronPut, Name: c.Name})
@@ -73,8 +71,8 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 // firedAlready reports whether the schedule has fired for next, a time that the leader
 // computed before this entry: it must not fire for it again. A last time in the future
 // proves nothing: it comes from a queue whose clock was ahead.
-func (c *Cron) firedAlready(next, now int64) bool {
-	return next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= now
+func firedAlready(c *Cron, next, now int64) bool {
+	return next != 0 && c.LastAtMs != 0 && next <= c.LastAtMs && c.LastAtMs <= now
 }
 
 // reckonedBy reports whether a next time that was computed from spec and timeZone (nil:
@@ -83,10 +81,10 @@ func reckonedBy(c *Cron, spec, timeZone *string) bool {
 	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone)
 }
 
-func (c *Cron) setPaused(paused bool, next, now int64) {
-	c.Paused, c.NextAt, c.UpdatedAt = paused, next, now
+func setCronPaused(c *Cron, paused bool, next, now int64) {
+	c.Paused, c.NextAtMs, c.UpdatedAtMs = paused, next, now
 	if paused {
-		c.NextAt = 0
+		c.NextAtMs = 0
 	}
 }
 
@@ -95,12 +93,12 @@ func (s schedules) pauseCron(op *fsmpb.PauseCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || old.firedAlready(op.NextMs, s.meta.Now)) {
+	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || firedAlready(old, op.NextMs, s.meta.Now)) {
 		return Result{Code: NotDue}
 	}
-	c := *old
-	c.setPaused(op.Paused, op.NextMs, s.meta.Now)
-	s.storeCron(old, &c)
+	c := fsmpb.Copy(old)
+	setCronPaused(c, op.Paused, op.NextMs, s.meta.Now)
+	s.storeCron(old, c)
 	s.events = append(s.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
 }
@@ -122,32 +120,32 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs || !reckonedBy(old, op.Spec, op.TimeZone) {
+	if old.Paused || old.NextAtMs == 0 || old.NextAtMs != op.DueMs || !reckonedBy(old, op.Spec, op.TimeZone) {
 		return Result{Code: NotDue}
 	}
-	c := *old
-	c.NextAt, c.LastAt = op.NextMs, op.AtMs
+	c := fsmpb.Copy(old)
+	c.NextAtMs, c.LastAtMs = op.NextMs, op.AtMs
 	c.MissedCount += op.Missed
 	var res Result
-	last := s.ids.Get(c.LastJobID)
-	if late := elapsed(op.AtMs, s.meta.Now); c.Missed == MissedSkip && late > lateMs {
+	last := s.ids.Get(c.LastJobId)
+	if late := elapsed(op.AtMs, s.meta.Now); MissedPolicy(c.Missed) == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
-	} else if old.putAfter(op.AtMs, s.meta.Now) {
-		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAt)) + " ms after this time"
-	} else if c.Overlap == OverlapSkip && last != nil && !last.Status.ended() {
-		c.LastError = "job " + c.LastJobID + " has not ended"
-	} else if res = s.enqueueFrom(&c, op.JobId); !res.Code.Done() {
+	} else if putAfter(old, op.AtMs, s.meta.Now) {
+		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAtMs)) + " ms after this time"
+	} else if OverlapPolicy(c.Overlap) == OverlapSkip && last != nil && !last.Status.ended() {
+		c.LastError = "job " + c.LastJobId + " has not ended"
+	} else if res = s.enqueueFrom(c, op.JobId); !res.Code.Done() {
 		c.LastError = res.Code.Err().Error()
 	} else {
-		s.fired(old, &c, res.Jobs[0])
+		s.fired(old, c, res.Jobs[0])
 		if op.Missed > 0 {
 			s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
 		}
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
-	s.storeCron(old, &c)
+	s.storeCron(old, c)
 	s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, Text: c.LastError})
 	s.events = append(s.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
@@ -156,8 +154,8 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 // putAfter reports whether at lies before the first PUT of a schedule that has not fired
 // yet: the PUT was committed after the time that the leader computed for it. A creation
 // in the future says nothing: it comes from a queue whose clock was ahead.
-func (c *Cron) putAfter(at, now int64) bool {
-	return c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= now
+func putAfter(c *Cron, at, now int64) bool {
+	return c.LastAtMs == 0 && at < c.CreatedAtMs && c.CreatedAtMs <= now
 }
 
 // enqueueFrom enqueues the job of a schedule.
@@ -176,7 +174,7 @@ func (s schedules) enqueueFrom(c *Cron, id string) Result {
 
 func (s schedules) fired(old, c *Cron, j *Job) {
 	c.Fired++
-	c.LastJobID, c.LastError = strings.Clone(j.ID), ""
+	c.LastJobId, c.LastError = strings.Clone(j.ID), ""
 	s.storeCron(old, c)
 	s.events = append(s.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
 }
@@ -186,19 +184,12 @@ func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	c := *old
-	res := s.enqueueFrom(&c, op.JobId)
+	c := fsmpb.Copy(old)
+	res := s.enqueueFrom(c, op.JobId)
 	if !res.Code.Done() {
 		return Result{Code: res.Code}
 	}
-	c.LastAt = s.meta.Now
-	s.fired(old, &c, res.Jobs[0])
+	c.LastAtMs = s.meta.Now
+	s.fired(old, c, res.Jobs[0])
 	return Result{Code: res.Code, Jobs: res.Jobs}
-}
-
-// SameAs reports whether two schedules have the same definition. Times and counts of
-// their fires do not matter.
-func (c *Cron) SameAs(o *Cron) bool {
-	return c.Spec == o.Spec && c.TimeZone == o.TimeZone && c.Overlap == o.Overlap && c.Missed == o.Missed && c.Paused == o.Paused &&
-		proto.Equal(c.Job, o.Job)
 }

@@ -167,8 +167,8 @@ func changeAll(kind fsm.ChangeKind) *fsmpb.Mutation {
 func dueCrons(m *fsm.Machine) *fsmpb.Mutation {
 	op := &fsmpb.FireCron{JobId: "fired by " + m.Meta().LSN.String()}
 	for c := range m.View().Crons("") {
-		op.Name, op.DueMs, op.AtMs, op.NextMs = c.Name, c.NextAt, c.NextAt, sum(c.NextAt, 1000)
-		if c.NextAt != 0 {
+		op.Name, op.DueMs, op.AtMs, op.NextMs = c.Name, c.NextAtMs, c.NextAtMs, sum(c.NextAtMs, 1000)
+		if c.NextAtMs != 0 {
 			break
 		}
 	}

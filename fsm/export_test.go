@@ -127,7 +127,7 @@ func (m *Machine) derived() []string {
 	m.waits.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
 	m.waits.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.waits.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
-	m.crons.Due(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
+	m.crons.Due(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAtMs); return true })
 	m.batches.Due(func(b *JobBatch) bool { note("idle %s since %d", b.Id, idleSince(b)); return true })
 	m.hooks.Hooks(func(h *outbox.Hook) bool {
 		note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes)

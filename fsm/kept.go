@@ -50,8 +50,8 @@ func newBatchKept(b *JobBatch, n int) kept {
 	return k
 }
 
-// kept is zero for no schedule.
-func (c *Cron) kept() kept {
+// cronKept is zero for no schedule.
+func cronKept(c *Cron) kept {
 	if c == nil {
 		return kept{}
 	}

@@ -23,19 +23,19 @@ func (m *model) cron(name string) *fsm.Cron {
 
 // setCron replaces a schedule by a changed copy.
 func (m *model) setCron(old *fsm.Cron, how func(*fsm.Cron)) {
-	c := *old
-	how(&c)
-	m.crons = put(m.crons, &c, byCronName)
+	c := fsmpb.Copy(old)
+	how(c)
+	m.crons = put(m.crons, c, byCronName)
 }
 
 func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	old := m.cron(op.Name)
 	if old == nil {
-		old = &fsm.Cron{Name: op.Name, CreatedAt: m.meta.Now}
+		old = &fsm.Cron{Name: op.Name, CreatedAtMs: m.meta.Now}
 	}
 	next := op.NextMs
 	if m.firedFor(old, op.Paused, next) {
-		next = old.NextAt
+		next = old.NextAtMs
 		if next == 0 || otherSpec(old, &op.Spec, &op.TimeZone) {
 			return fsm.Result{Code: fsm.NotDue}
 		}
@@ -51,11 +51,11 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	m.setCron(old, func(c *fsm.Cron) {
 		c.Spec, c.TimeZone, c.Job = op.Spec, op.TimeZone, proto.CloneOf(op.Job)
 		c.Job.Id = ""
-		c.Overlap, c.Missed = fsm.OverlapPolicy(op.Overlap), fsm.MissedPolicy(op.Missed)
-		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, next), m.meta.Now
+		c.Overlap, c.Missed = op.Overlap, op.Missed
+		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, next), m.meta.Now
 		same := old.Spec == op.Spec && old.TimeZone == op.TimeZone
-		if same && !op.Paused && old.NextAt != 0 && old.NextAt < next {
-			c.NextAt = old.NextAt
+		if same && !op.Paused && old.NextAtMs != 0 && old.NextAtMs < next {
+			c.NextAtMs = old.NextAtMs
 		}
 	})
 	m.happened(fsm.CronPut, op.Name)
@@ -64,7 +64,7 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 
 // firedFor: a schedule does not get a time for which it has fired, unless that time is in the future.
 func (m *model) firedFor(c *fsm.Cron, paused bool, next int64) bool {
-	return !paused && next != 0 && c.LastAt != 0 && c.LastAt >= next && m.meta.Now >= c.LastAt
+	return !paused && next != 0 && c.LastAtMs != 0 && c.LastAtMs >= next && m.meta.Now >= c.LastAtMs
 }
 
 // otherSpec: the next time was reckoned by what the schedule does not have.
@@ -89,7 +89,7 @@ func (m *model) pauseCron(op *fsmpb.PauseCron) fsm.Result {
 		return fsm.Result{Code: fsm.NotDue}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
-		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
 	})
 	m.happened(fsm.CronPut, op.Name)
 	return fsm.Result{}
@@ -109,12 +109,12 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs || otherSpec(old, op.Spec, op.TimeZone) {
+	if old.Paused || old.NextAtMs == 0 || old.NextAtMs != op.DueMs || otherSpec(old, op.Spec, op.TimeZone) {
 		return fsm.Result{Code: fsm.NotDue}
 	}
 	job, why, late := m.fired(old, op)
 	m.setCron(old, func(c *fsm.Cron) {
-		c.NextAt, c.LastAt, c.LastError = op.NextMs, op.AtMs, why
+		c.NextAtMs, c.LastAtMs, c.LastError = op.NextMs, op.AtMs, why
 		c.MissedCount += op.Missed
 		if late {
 			c.MissedCount++
@@ -124,7 +124,7 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 			return
 		}
 		c.Fired++
-		c.LastJobID = job.ID
+		c.LastJobId = job.ID
 	})
 	if why != "" {
 		m.happened(fsm.CronSkipped, op.Name)
@@ -139,14 +139,14 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 
 // fired enqueues the job of a schedule, or says why not.
 func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, why string, late bool) {
-	if sum(op.AtMs, lateMs) < m.meta.Now && c.Missed == fsm.MissedSkip {
+	if sum(op.AtMs, lateMs) < m.meta.Now && fsm.MissedPolicy(c.Missed) == fsm.MissedSkip {
 		return nil, "missed by " + decimal(since(m.meta.Now, op.AtMs)) + " ms", true
 	}
-	if c.LastAt == 0 && c.CreatedAt > op.AtMs && m.meta.Now >= c.CreatedAt {
-		return nil, "the schedule was put " + decimal(since(c.CreatedAt, op.AtMs)) + " ms after this time", false
+	if c.LastAtMs == 0 && c.CreatedAtMs > op.AtMs && m.meta.Now >= c.CreatedAtMs {
+		return nil, "the schedule was put " + decimal(since(c.CreatedAtMs, op.AtMs)) + " ms after this time", false
 	}
-	if last := m.job(c.LastJobID); c.Overlap == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
-		return nil, "job " + c.LastJobID + " has not ended", false
+	if last := m.job(c.LastJobId); fsm.OverlapPolicy(c.Overlap) == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
+		return nil, "job " + c.LastJobId + " has not ended", false
 	}
 	job, code := m.enqueueFor(c, op.JobId)
 	if !code.Done() {
@@ -178,7 +178,7 @@ func (m *model) triggerCron(op *fsmpb.TriggerCron) fsm.Result {
 		return fsm.Result{Code: code}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
-		c.LastAt, c.LastError, c.LastJobID = m.meta.Now, "", job.ID
+		c.LastAtMs, c.LastError, c.LastJobId = m.meta.Now, "", job.ID
 		c.Fired++
 	})
 	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})

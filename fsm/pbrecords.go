@@ -37,28 +37,6 @@ func queueFromPB(p *fsmpb.Queue) *QueueSettings {
 	}
 }
 
-func cronToPB(c *Cron) *fsmpb.Cron {
-	return &fsmpb.Cron{
-		Cron: &fsmpb.PutCron{
-			Name: c.Name, Spec: c.Spec, TimeZone: c.TimeZone, Job: c.Job,
-			Overlap: uint32(c.Overlap), Missed: uint32(c.Missed), Paused: c.Paused, NextMs: c.NextAt,
-		},
-		CreatedAtMs: c.CreatedAt, UpdatedAtMs: c.UpdatedAt, LastAtMs: c.LastAt, LastJobId: c.LastJobID,
-		LastError: c.LastError, Fired: c.Fired, Skipped: c.Skipped, Missed: c.MissedCount,
-	}
-}
-
-func cronFromPB(p *fsmpb.Cron) *Cron {
-	c := p.GetCron()
-	return &Cron{
-		Name: c.GetName(), Spec: c.GetSpec(), TimeZone: c.GetTimeZone(), Job: c.GetJob(),
-		Overlap: narrow[OverlapPolicy](c.GetOverlap()), Missed: narrow[MissedPolicy](c.GetMissed()),
-		Paused: c.GetPaused(), NextAt: c.GetNextMs(),
-		CreatedAt: p.CreatedAtMs, UpdatedAt: p.UpdatedAtMs, LastAt: p.LastAtMs, LastJobID: p.LastJobId,
-		LastError: p.LastError, Fired: p.Fired, Skipped: p.Skipped, MissedCount: p.Missed,
-	}
-}
-
 // narrow converts v to T. A value that does not fit becomes the largest one, which the
 // builder refuses as unknown.
 func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }

@@ -136,9 +136,9 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	sameRecords(t, "turns", collected(v.Turns), naive.turns, func(o *fsm.Turn) any { return o.String() })
 	crons := collected(v.Crons(""))
 	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {
-		plain := *c
+		plain := fsmpb.Copy(c)
 		plain.Job = nil
-		return plain
+		return plain.String()
 	})
 	batches := collected(v.Batches(""))
 	sameRecords(t, "batches", batches, naive.batches, func(b *fsm.JobBatch) any {

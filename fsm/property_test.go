@@ -163,8 +163,8 @@ func (p *pair) idle(t *rapid.T) {
 	now := max(p.w.now, p.machine.Meta().Now)
 	b := &fsmpb.Batch{NowMs: p.w.now, Random: rapid.Uint64().Draw(t, "random")}
 	for _, c := range p.naive.crons {
-		if c.NextAt != 0 && c.NextAt <= now {
-			b.Mutations = append(b.Mutations, p.w.fire(t, c.Name, c.NextAt))
+		if c.NextAtMs != 0 && c.NextAtMs <= now {
+			b.Mutations = append(b.Mutations, p.w.fire(t, c.Name, c.NextAtMs))
 		}
 	}
 	p.apply(t, b)
@@ -271,9 +271,9 @@ func checkDueCrons(t *rapid.T, m *fsm.Machine, naive *model) {
 	var got, want []string
 	m.DueCrons(now, func(c *fsm.Cron) bool { got = append(got, c.Name); return true })
 	due := slices.Clone(naive.crons)
-	slices.SortStableFunc(due, func(a, b *fsm.Cron) int { return cmp.Compare(a.NextAt, b.NextAt) })
+	slices.SortStableFunc(due, func(a, b *fsm.Cron) int { return cmp.Compare(a.NextAtMs, b.NextAtMs) })
 	for _, c := range due {
-		if !c.Paused && c.NextAt != 0 && c.NextAt <= now {
+		if !c.Paused && c.NextAtMs != 0 && c.NextAtMs <= now {
 			want = append(want, c.Name)
 		}
 	}
@@ -330,8 +330,8 @@ func (m *model) wakes() (at int64, ok bool) {
 		}
 	}
 	for _, c := range m.crons {
-		if !c.Paused && c.NextAt != 0 {
-			consider(c.NextAt)
+		if !c.Paused && c.NextAtMs != 0 {
+			consider(c.NextAtMs)
 		}
 	}
 	if _, there := m.unsettled(); there {

@@ -11,6 +11,7 @@ import (
 // These records are kept as a snapshot has them.
 type (
 	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
+	Cron          = fsmpb.Cron          // a schedule
 	JobBatch      = fsmpb.JobBatch      // counts jobs that belong together
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
@@ -41,27 +42,6 @@ type QueueSettings struct {
 
 	Level   int64 // permits left at LevelAt, in millionths
 	LevelAt int64 // ms
-}
-
-// Cron is a schedule: it enqueues a job at each of its times.
-type Cron struct {
-	Name      string
-	Spec      string        // the times, which the leader computes
-	TimeZone  string        // IANA name; "" is UTC
-	Job       *fsmpb.NewJob // without id; do not change it
-	Overlap   OverlapPolicy
-	Missed    MissedPolicy
-	Paused    bool
-	NextAt    int64 // ms; 0: never
-	CreatedAt int64 // ms
-	UpdatedAt int64 // ms
-	LastAt    int64 // ms, of the last time that it fired or was skipped
-	LastJobID string
-	LastError string // why the last fire enqueued nothing
-	Fired     uint64
-	Skipped   uint64
-	// MissedCount is the number of times that passed without a leader to fire them.
-	MissedCount uint64
 }
 
 // OverlapPolicy is the behaviour of a schedule while its last job has not ended.

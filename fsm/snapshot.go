@@ -95,7 +95,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
 	v.queues.Scan(func(q *QueueSettings) bool { return fn(queueToPB(q)) })
 	v.turns.Scan(func(t *Turn) bool { return fn(t) })
-	v.crons.Scan(func(c *Cron) bool { return fn(cronToPB(c)) })
+	v.crons.Scan(func(c *Cron) bool { return fn(c) })
 	v.batches.Scan(func(b *JobBatch) bool { return fn(b) })
 	v.holds.Scan(func(h *Hold) bool { return fn(h) })
 	v.requests.Scan(func(r *RequestRecord) bool { return fn(r) })
@@ -148,7 +148,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
 		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
 		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
-		func() error { return records(d, meta.Crons, cronFromPB, b.AddCron) },
+		func() error { return records(d, meta.Crons, asItIs, b.AddCron) },
 		func() error { return records(d, meta.Batches, asItIs, b.AddBatch) },
 		func() error { return records(d, meta.Holds, asItIs, b.AddHold) },
 		func() error { return records(d, meta.Requests, asItIs, b.AddRequest) },

@@ -36,16 +36,16 @@ func (j *Job) For(tenant string) *Job {
 	return &out
 }
 
-// For is Job.For for a schedule.
-func (c *Cron) For(tenant string) *Cron {
+// CronFor is Job.For for a schedule.
+func CronFor(c *Cron, tenant string) *Cron {
 	key := c.Job.GetUnique().GetKey()
 	if !tenants.Owns(c.Name) && !tenants.Owns(key) {
 		return c
 	}
-	out := *c
+	out := fsmpb.Copy(c)
 	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
 	if u := out.Job.GetUnique(); u != nil {
 		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}
 	}
-	return &out
+	return out
 }

@@ -140,7 +140,7 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 func (s *queues) answerCron(c *core.Call, name string) error {
 	c.Out = append(c.Out[:0], '{')
 	if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
-		c.Out = core.NumberIf(c.Out, "nextAt", cron.NextAt)
+		c.Out = core.NumberIf(c.Out, "nextAt", cron.NextAtMs)
 	}
 	c.Out = append(core.LsnText(c.Out, c.Lsn), '}')
 	return c.Send()
@@ -207,7 +207,7 @@ func (s *queues) showCron(c *core.Call) error {
 	if cron == nil {
 		return core.ErrNoCron
 	}
-	c.Out = appendCron(c.Out[:0], cron.For(c.Viewer()))
+	c.Out = appendCron(c.Out[:0], fsm.CronFor(cron, c.Viewer()))
 	return c.Send()
 }
 
@@ -233,7 +233,7 @@ func (s *queues) listCrons(c *core.Call) error {
 	}
 	built()
 	c.Out = append(c.Out[:0], `{"crons":[`...)
-	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, cron.For(c.Viewer())) }
+	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, fsm.CronFor(cron, c.Viewer())) }
 	if err := core.SendItems(c, false, crons, cronBytes, show); err != nil {
 		return err
 	}
@@ -254,18 +254,18 @@ func appendCron(b []byte, cron *fsm.Cron) []byte {
 	b = core.Text(b, "spec", cron.Spec)
 	b = core.TextIf(b, "timeZone", cron.TimeZone)
 	b = appendNewJob(core.Key(b, "job"), cron.Job)
-	if cron.Overlap != fsm.OverlapAllow {
-		b = core.Text(b, "overlap", cron.Overlap.String())
+	if p := fsm.OverlapPolicy(cron.Overlap); p != fsm.OverlapAllow {
+		b = core.Text(b, "overlap", p.String())
 	}
-	if cron.Missed != fsm.MissedSkip {
-		b = core.Text(b, "missed", cron.Missed.String())
+	if p := fsm.MissedPolicy(cron.Missed); p != fsm.MissedSkip {
+		b = core.Text(b, "missed", p.String())
 	}
 	b = core.FlagIf(b, "paused", cron.Paused)
-	b = core.NumberIf(b, "nextAt", cron.NextAt)
-	b = core.Number(b, "createdAt", cron.CreatedAt)
-	b = core.Number(b, "updatedAt", cron.UpdatedAt)
-	b = core.NumberIf(b, "lastAt", cron.LastAt)
-	b = core.TextIf(b, "lastJobId", cron.LastJobID)
+	b = core.NumberIf(b, "nextAt", cron.NextAtMs)
+	b = core.Number(b, "createdAt", cron.CreatedAtMs)
+	b = core.Number(b, "updatedAt", cron.UpdatedAtMs)
+	b = core.NumberIf(b, "lastAt", cron.LastAtMs)
+	b = core.TextIf(b, "lastJobId", cron.LastJobId)
 	b = core.TextIf(b, "lastError", cron.LastError)
 	b = core.Number(b, "fired", int64(cron.Fired))
 	b = core.Number(b, "skipped", int64(cron.Skipped))

@@ -323,7 +323,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 // older than the fork, and v lacks them.
 func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 	for there := range c.doc.Crons("") {
-		if v.Cron(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
+		if v.Cron(there.Name) == nil && max(there.CreatedAtMs, there.UpdatedAtMs) <= f.now {
 			r.Deleted = append(r.Deleted, "schedule "+there.Name)
 		}
 	}

@@ -73,25 +73,25 @@ func TestFiresOfSchedules(t *testing.T) {
 	} {
 		c := v.Cron(name)
 		next := "never"
-		if c.NextAt != 0 {
-			next = fmt.Sprint((c.NextAt - minute) / 60_000)
+		if c.NextAtMs != 0 {
+			next = fmt.Sprint((c.NextAtMs - minute) / 60_000)
 		}
-		got := fmt.Sprintf("fired %d, missed %d, last %d, next %s", c.Fired, c.MissedCount, (c.LastAt-minute)/60_000, next)
+		got := fmt.Sprintf("fired %d, missed %d, last %d, next %s", c.Fired, c.MissedCount, (c.LastAtMs-minute)/60_000, next)
 		if got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
-		if j := b.machine.Job(c.LastJobID); j == nil || j.Options().Cron != name {
+		if j := b.machine.Job(c.LastJobId); j == nil || j.Options().Cron != name {
 			t.Errorf("%s enqueued %+v", name, j)
 		}
-		if at, ok := crontab.TimeOfID(c.LastJobID); !ok || at != c.LastAt {
-			t.Errorf("%s: the id %s has the time %d, %v, want %d", name, c.LastJobID, at, ok, c.LastAt)
+		if at, ok := crontab.TimeOfID(c.LastJobId); !ok || at != c.LastAtMs {
+			t.Errorf("%s: the id %s has the time %d, %v, want %d", name, c.LastJobId, at, ok, c.LastAtMs)
 		}
 	}
 	if p, err := f.due(now); err != nil || len(p) != 0 {
 		t.Fatalf("%d are due still, %v", len(p), err)
 	}
-	if c := v.Cron("odd"); c.NextAt != minute || c.Fired != 0 {
-		t.Errorf("the schedule that this version cannot read: next %d, fired %d; it should be left to another leader", c.NextAt, c.Fired)
+	if c := v.Cron("odd"); c.NextAtMs != minute || c.Fired != 0 {
+		t.Errorf("the schedule that this version cannot read: next %d, fired %d; it should be left to another leader", c.NextAtMs, c.Fired)
 	}
 	if at, ok := b.machine.NextDeadline(f.term.unreadable); !ok || at <= now {
 		t.Errorf("the leader wakes at %d for it, which is over", at)
@@ -143,7 +143,7 @@ func TestASkippedHourFiresOnce(t *testing.T) {
 	}
 	b.apply(p...)
 	c := b.machine.View().Cron("night")
-	if c.Fired != 1 || c.LastAt != after || c.MissedCount != 1 || c.NextAt != time.Date(2027, 3, 29, 2, 15, 0, 0, zone).UnixMilli() {
-		t.Errorf("fired %d, last %d (want %d), missed %d, next %d", c.Fired, c.LastAt, after, c.MissedCount, c.NextAt)
+	if c.Fired != 1 || c.LastAtMs != after || c.MissedCount != 1 || c.NextAtMs != time.Date(2027, 3, 29, 2, 15, 0, 0, zone).UnixMilli() {
+		t.Errorf("fired %d, last %d (want %d), missed %d, next %d", c.Fired, c.LastAtMs, after, c.MissedCount, c.NextAtMs)
 	}
 }

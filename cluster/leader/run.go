@@ -261,8 +261,8 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
 		return nil
 	}
-	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, Spec: &c.Spec, TimeZone: &c.TimeZone}
-	fire.AtMs, fire.Missed = s.Latest(max(c.LastAt, c.UpdatedAt), c.NextAt, now)
+	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAtMs, Spec: &c.Spec, TimeZone: &c.TimeZone}
+	fire.AtMs, fire.Missed = s.Latest(max(c.LastAtMs, c.UpdatedAtMs), c.NextAtMs, now)
 	fire.NextMs = s.Next(fire.AtMs)
 	return fire
 }

@@ -40,3 +40,10 @@ func Clone[M any, P interface {
 
 // Pending returns the number of jobs that have not ended.
 func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
+
+// SameAs reports whether two schedules have the same definition. Times and counts of
+// their fires do not matter.
+func (c *Cron) SameAs(o *Cron) bool {
+	return c.Spec == o.Spec && c.TimeZone == o.TimeZone && c.Overlap == o.Overlap && c.Missed == o.Missed && c.Paused == o.Paused &&
+		proto.Equal(c.Job, o.Job)
+}

@@ -1212,17 +1212,33 @@ func (x *Turn) GetTurn() uint64 {
 	return 0
 }
 
+// Cron is a schedule: it enqueues a job at each of its times.
 type Cron struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cron          *PutCron               `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
-	CreatedAtMs   int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
-	UpdatedAtMs   int64                  `protobuf:"varint,3,opt,name=updated_at_ms,json=updatedAtMs,proto3" json:"updated_at_ms,omitempty"`
-	LastAtMs      int64                  `protobuf:"varint,4,opt,name=last_at_ms,json=lastAtMs,proto3" json:"last_at_ms,omitempty"`
-	LastJobId     string                 `protobuf:"bytes,5,opt,name=last_job_id,json=lastJobId,proto3" json:"last_job_id,omitempty"`
-	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Fired         uint64                 `protobuf:"varint,7,opt,name=fired,proto3" json:"fired,omitempty"`
-	Skipped       uint64                 `protobuf:"varint,8,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	Missed        uint64                 `protobuf:"varint,9,opt,name=missed,proto3" json:"missed,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The times, which the leader computes.
+	Spec string `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// IANA name; "" is UTC.
+	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// Without id.
+	Job *NewJob `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`
+	// fsm.OverlapPolicy and fsm.MissedPolicy.
+	Overlap uint32 `protobuf:"varint,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Missed  uint32 `protobuf:"varint,6,opt,name=missed,proto3" json:"missed,omitempty"`
+	Paused  bool   `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	// 0: never.
+	NextAtMs    int64 `protobuf:"varint,8,opt,name=next_at_ms,json=nextAtMs,proto3" json:"next_at_ms,omitempty"`
+	CreatedAtMs int64 `protobuf:"varint,9,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
+	UpdatedAtMs int64 `protobuf:"varint,10,opt,name=updated_at_ms,json=updatedAtMs,proto3" json:"updated_at_ms,omitempty"`
+	// The last time that it fired for or was skipped.
+	LastAtMs  int64  `protobuf:"varint,11,opt,name=last_at_ms,json=lastAtMs,proto3" json:"last_at_ms,omitempty"`
+	LastJobId string `protobuf:"bytes,12,opt,name=last_job_id,json=lastJobId,proto3" json:"last_job_id,omitempty"`
+	// Why the last fire enqueued nothing.
+	LastError string `protobuf:"bytes,13,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Fired     uint64 `protobuf:"varint,14,opt,name=fired,proto3" json:"fired,omitempty"`
+	Skipped   uint64 `protobuf:"varint,15,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// The times that passed without a leader to fire them.
+	MissedCount   uint64 `protobuf:"varint,16,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,11 +1273,60 @@ func (*Cron) Descriptor() ([]byte, []int) {
 	return file_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Cron) GetCron() *PutCron {
+func (x *Cron) GetName() string {
 	if x != nil {
-		return x.Cron
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Cron) GetSpec() string {
+	if x != nil {
+		return x.Spec
+	}
+	return ""
+}
+
+func (x *Cron) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *Cron) GetJob() *NewJob {
+	if x != nil {
+		return x.Job
 	}
 	return nil
+}
+
+func (x *Cron) GetOverlap() uint32 {
+	if x != nil {
+		return x.Overlap
+	}
+	return 0
+}
+
+func (x *Cron) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *Cron) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Cron) GetNextAtMs() int64 {
+	if x != nil {
+		return x.NextAtMs
+	}
+	return 0
 }
 
 func (x *Cron) GetCreatedAtMs() int64 {
@@ -1313,9 +1378,9 @@ func (x *Cron) GetSkipped() uint64 {
 	return 0
 }
 
-func (x *Cron) GetMissed() uint64 {
+func (x *Cron) GetMissedCount() uint64 {
 	if x != nil {
-		return x.Missed
+		return x.MissedCount
 	}
 	return 0
 }
@@ -2194,19 +2259,28 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04Turn\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x12\n" +
-	"\x04turn\x18\x03 \x01(\x04R\x04turn\"\xa0\x02\n" +
-	"\x04Cron\x12+\n" +
-	"\x04cron\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.PutCronR\x04cron\x12\"\n" +
-	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\"\n" +
-	"\rupdated_at_ms\x18\x03 \x01(\x03R\vupdatedAtMs\x12\x1c\n" +
+	"\x04turn\x18\x03 \x01(\x04R\x04turn\"\xd5\x03\n" +
+	"\x04Cron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12(\n" +
+	"\x03job\x18\x04 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\x03job\x12\x18\n" +
+	"\aoverlap\x18\x05 \x01(\rR\aoverlap\x12\x16\n" +
+	"\x06missed\x18\x06 \x01(\rR\x06missed\x12\x16\n" +
+	"\x06paused\x18\a \x01(\bR\x06paused\x12\x1c\n" +
 	"\n" +
-	"last_at_ms\x18\x04 \x01(\x03R\blastAtMs\x12\x1e\n" +
-	"\vlast_job_id\x18\x05 \x01(\tR\tlastJobId\x12\x1d\n" +
+	"next_at_ms\x18\b \x01(\x03R\bnextAtMs\x12\"\n" +
+	"\rcreated_at_ms\x18\t \x01(\x03R\vcreatedAtMs\x12\"\n" +
+	"\rupdated_at_ms\x18\n" +
+	" \x01(\x03R\vupdatedAtMs\x12\x1c\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\x12\x14\n" +
-	"\x05fired\x18\a \x01(\x04R\x05fired\x12\x18\n" +
-	"\askipped\x18\b \x01(\x04R\askipped\x12\x16\n" +
-	"\x06missed\x18\t \x01(\x04R\x06missed\"\xcb\x02\n" +
+	"last_at_ms\x18\v \x01(\x03R\blastAtMs\x12\x1e\n" +
+	"\vlast_job_id\x18\f \x01(\tR\tlastJobId\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\r \x01(\tR\tlastError\x12\x14\n" +
+	"\x05fired\x18\x0e \x01(\x04R\x05fired\x12\x18\n" +
+	"\askipped\x18\x0f \x01(\x04R\askipped\x12!\n" +
+	"\fmissed_count\x18\x10 \x01(\x04R\vmissedCount\"\xcb\x02\n" +
 	"\bJobBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
 	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\x14\n" +
@@ -2321,8 +2395,7 @@ var file_snapshot_proto_goTypes = []any{
 	(*Header)(nil),        // 19: osqueue.fsm.v1.Header
 	(*Progress)(nil),      // 20: osqueue.fsm.v1.Progress
 	(*SetQueue)(nil),      // 21: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),       // 22: osqueue.fsm.v1.PutCron
-	(*NewJob)(nil),        // 23: osqueue.fsm.v1.NewJob
+	(*NewJob)(nil),        // 22: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
 	16, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
@@ -2334,8 +2407,8 @@ var file_snapshot_proto_depIdxs = []int32{
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
 	20, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
 	21, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	22, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
-	23, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	22, // 9: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	22, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
 	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
 	12, // [12:12] is the sub-list for method output_type
 	12, // [12:12] is the sub-list for method input_type

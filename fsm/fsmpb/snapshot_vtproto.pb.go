@@ -1062,57 +1062,105 @@ func (m *Cron) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Missed != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Missed))
+	if m.MissedCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MissedCount))
 		i--
-		dAtA[i] = 0x48
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.Skipped != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Skipped))
 		i--
-		dAtA[i] = 0x40
+		dAtA[i] = 0x78
 	}
 	if m.Fired != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fired))
 		i--
-		dAtA[i] = 0x38
+		dAtA[i] = 0x70
 	}
 	if len(m.LastError) > 0 {
 		i -= len(m.LastError)
 		copy(dAtA[i:], m.LastError)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.LastError)))
 		i--
-		dAtA[i] = 0x32
+		dAtA[i] = 0x6a
 	}
 	if len(m.LastJobId) > 0 {
 		i -= len(m.LastJobId)
 		copy(dAtA[i:], m.LastJobId)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.LastJobId)))
 		i--
-		dAtA[i] = 0x2a
+		dAtA[i] = 0x62
 	}
 	if m.LastAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastAtMs))
 		i--
-		dAtA[i] = 0x20
+		dAtA[i] = 0x58
 	}
 	if m.UpdatedAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UpdatedAtMs))
 		i--
-		dAtA[i] = 0x18
+		dAtA[i] = 0x50
 	}
 	if m.CreatedAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CreatedAtMs))
 		i--
-		dAtA[i] = 0x10
+		dAtA[i] = 0x48
 	}
-	if m.Cron != nil {
-		size, err := m.Cron.MarshalToSizedBufferVT(dAtA[:i])
+	if m.NextAtMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextAtMs))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.Paused {
+		i--
+		if m.Paused {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.Missed != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Missed))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Overlap != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Overlap))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.Job != nil {
+		size, err := m.Job.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
 		i -= size
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x22
+	}
+	if len(m.TimeZone) > 0 {
+		i -= len(m.TimeZone)
+		copy(dAtA[i:], m.TimeZone)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TimeZone)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if len(m.Spec) > 0 {
+		i -= len(m.Spec)
+		copy(dAtA[i:], m.Spec)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Spec)))
+		i--
+		dAtA[i] = 0x12
+	}
+	if len(m.Name) > 0 {
+		i -= len(m.Name)
+		copy(dAtA[i:], m.Name)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Name)))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -2165,9 +2213,33 @@ func (m *Cron) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
-	if m.Cron != nil {
-		l = m.Cron.SizeVT()
+	l = len(m.Name)
+	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Spec)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.TimeZone)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Job != nil {
+		l = m.Job.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Overlap != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Overlap))
+	}
+	if m.Missed != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Missed))
+	}
+	if m.Paused {
+		n += 2
+	}
+	if m.NextAtMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextAtMs))
 	}
 	if m.CreatedAtMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.CreatedAtMs))
@@ -2192,8 +2264,8 @@ func (m *Cron) SizeVT() (n int) {
 	if m.Skipped != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Skipped))
 	}
-	if m.Missed != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Missed))
+	if m.MissedCount != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.MissedCount))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5633,7 +5705,115 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 		switch fieldNum {
 		case 1:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Cron", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Name", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Name = stringValue
+			iNdEx = postIndex
+		case 2:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Spec", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Spec = stringValue
+			iNdEx = postIndex
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TimeZone", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.TimeZone = stringValue
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Job", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -5660,14 +5840,91 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if m.Cron == nil {
-				m.Cron = &PutCron{}
+			if m.Job == nil {
+				m.Job = &NewJob{}
 			}
-			if err := m.Cron.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Job.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
-		case 2:
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Overlap", wireType)
+			}
+			m.Overlap = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Overlap |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Missed", wireType)
+			}
+			m.Missed = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Missed |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Paused", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Paused = bool(v != 0)
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NextAtMs", wireType)
+			}
+			m.NextAtMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NextAtMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field CreatedAtMs", wireType)
 			}
@@ -5686,7 +5943,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 3:
+		case 10:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field UpdatedAtMs", wireType)
 			}
@@ -5705,7 +5962,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 4:
+		case 11:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LastAtMs", wireType)
 			}
@@ -5724,7 +5981,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 5:
+		case 12:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LastJobId", wireType)
 			}
@@ -5760,7 +6017,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.LastJobId = stringValue
 			iNdEx = postIndex
-		case 6:
+		case 13:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LastError", wireType)
 			}
@@ -5796,7 +6053,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.LastError = stringValue
 			iNdEx = postIndex
-		case 7:
+		case 14:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Fired", wireType)
 			}
@@ -5815,7 +6072,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 8:
+		case 15:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Skipped", wireType)
 			}
@@ -5834,11 +6091,11 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 9:
+		case 16:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Missed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field MissedCount", wireType)
 			}
-			m.Missed = 0
+			m.MissedCount = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -5848,7 +6105,7 @@ func (m *Cron) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Missed |= uint64(b&0x7F) << shift
+				m.MissedCount |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
