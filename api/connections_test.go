@@ -102,7 +102,7 @@ func TestIdleWorkersWriteNextToNothing(t *testing.T) {
 		settings := fsm.DefaultSettings()
 		settings.WorkerTimeoutMs = 60_000
 		if _, _, err := g.node.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-			Node: "n1", Address: "10.0.0.1:8080", Epoch: 2, Cluster: "c", Lineage: "l", Settings: settings.ToPB(),
+			Node: "n1", Address: "10.0.0.1:8080", Epoch: 2, Cluster: "c", Lineage: "l", Settings: settings,
 		}}}); err != nil {
 			t.Fatal(err)
 		}

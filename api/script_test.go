@@ -664,10 +664,10 @@ func (p *player) actOnNode(g *rig, word string, args []string) bool {
 		path, value, _ := strings.Cut(first, "=")
 		setField(&g.s.Config, path, value)
 	case "settings":
-		settings := g.node.View().Meta().Settings
+		settings := fsmpb.Copy(g.node.View().Meta().Settings)
 		for _, arg := range args {
 			path, value, _ := strings.Cut(arg, "=")
-			setField(&settings, path, value)
+			setField(settings, path, value)
 		}
 		g.useSettings(settings)
 	case "token":

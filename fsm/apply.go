@@ -200,7 +200,7 @@ func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
 	e.meta.LeasesFrom = max(e.meta.LeasesFrom, e.meta.Now)
 	e.meta.Token = max(e.meta.Token, tokenFloor(op.Epoch))
 	if op.Settings != nil {
-		e.meta.Settings = settingsFromPB(op.Settings)
+		e.meta.Settings = fsmpb.Clone(op.Settings)
 	}
 	e.retimeWorkers()
 	e.types.reviewRetention()

@@ -42,6 +42,9 @@ func NewBuilder(meta Meta) *Builder {
 	m := New()
 	m.meta, m.types.building = meta, true
 	m.meta.Level = max(meta.Level, BaseLevel)
+	if meta.Settings == nil {
+		m.meta.Settings = new(Settings)
+	}
 	m.meta.Token = max(meta.Token, tokenFloor(meta.Broker.Epoch))
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
 }

@@ -215,7 +215,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 // first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 	m, size := p.e.Machine, newSize(n)
-	s := &m.meta.Settings
+	s := m.meta.Settings
 	limits := [2]quota{1: {
 		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
 		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.Bytes() + p.added.bytes,

@@ -2,29 +2,18 @@ package fsm
 
 import (
 	"osqueue/fsm/btree"
+	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/timed"
 )
 
-// Settings are the server settings that affect decisions of the machine. The leader puts
-// them into RegisterBroker; they are constant until the next one.
-type Settings struct {
-	MaxAttempts          int32 // of a job without its own
-	LeaseMs              int64 // of a claim and job without their own
-	WorkerTimeoutMs      int64 // silence after which a registered worker is dead
-	RetainCompletedMs    int64 // how long completed jobs are kept
-	RetainCompletedCount int64 // how many completed jobs of a type are kept
-	RequestMs            int64 // how long request keys are remembered
-	RequestCount         int64 // how many request keys are remembered
-	MaxJobs              int64 // that have not ended; 0: no limit, in all three
-	MaxBytes             int64 // of payloads, results and logs
-	MaxPayload           int64 // bytes of one payload
-}
+// Settings are in force until the next RegisterBroker. They do not change.
+type Settings = fsmpb.Settings
 
 // DefaultSettings are in force until the first RegisterBroker.
-func DefaultSettings() Settings {
-	return Settings{
+func DefaultSettings() *Settings {
+	return &Settings{
 		MaxAttempts:          3,
 		LeaseMs:              30_000,
 		WorkerTimeoutMs:      30_000,
@@ -61,7 +50,7 @@ type Meta struct {
 	Cluster        string // made at bootstrap; "" before the first broker
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
-	Settings       Settings
+	Settings       *Settings
 	// Adopted is the version of the document whose state the cluster has adopted, and for which no
 	// broker has registered since; "": none.
 	Adopted   string

@@ -483,13 +483,8 @@ func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
 	m.meta.Cluster, m.meta.Lineage = op.Cluster, op.Lineage
 	m.meta.LeasesFrom = m.meta.Now
 	m.meta.Token = max(m.meta.Token, min(op.Epoch, fsm.EpochMax)<<32)
-	if s := op.Settings; s != nil {
-		m.meta.Settings = fsm.Settings{
-			MaxAttempts: s.MaxAttempts, LeaseMs: s.LeaseMs, WorkerTimeoutMs: s.WorkerTimeoutMs,
-			RetainCompletedMs: s.RetainCompletedMs, RetainCompletedCount: s.RetainCompletedCount,
-			RequestMs: s.RequestMs, RequestCount: s.RequestCount,
-			MaxJobs: s.MaxJobs, MaxBytes: s.MaxBytes, MaxPayload: s.MaxPayload,
-		}
+	if op.Settings != nil {
+		m.meta.Settings = op.Settings
 	}
 	m.boundRequests()
 	m.happened(fsm.BrokerRegistered, op.Node)

@@ -8,37 +8,6 @@ import (
 
 // This file converts between the state and its snapshot records.
 
-// ToPB returns the form of the settings in a RegisterBroker.
-func (s Settings) ToPB() *fsmpb.Settings {
-	return &fsmpb.Settings{
-		MaxAttempts:          s.MaxAttempts,
-		LeaseMs:              s.LeaseMs,
-		WorkerTimeoutMs:      s.WorkerTimeoutMs,
-		RetainCompletedMs:    s.RetainCompletedMs,
-		RetainCompletedCount: s.RetainCompletedCount,
-		RequestMs:            s.RequestMs,
-		RequestCount:         s.RequestCount,
-		MaxJobs:              s.MaxJobs,
-		MaxBytes:             s.MaxBytes,
-		MaxPayload:           s.MaxPayload,
-	}
-}
-
-func settingsFromPB(p *fsmpb.Settings) Settings {
-	return Settings{
-		MaxAttempts:          p.GetMaxAttempts(),
-		LeaseMs:              p.GetLeaseMs(),
-		WorkerTimeoutMs:      p.GetWorkerTimeoutMs(),
-		RetainCompletedMs:    p.GetRetainCompletedMs(),
-		RetainCompletedCount: p.GetRetainCompletedCount(),
-		RequestMs:            p.GetRequestMs(),
-		RequestCount:         p.GetRequestCount(),
-		MaxJobs:              p.GetMaxJobs(),
-		MaxBytes:             p.GetMaxBytes(),
-		MaxPayload:           p.GetMaxPayload(),
-	}
-}
-
 func (v *View) metaToPB() *fsmpb.Meta {
 	m := &v.meta
 	p := &fsmpb.Meta{
@@ -60,7 +29,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		BrokerNode:     m.Broker.Node,
 		BrokerAddress:  m.Broker.Address,
 		Epoch:          m.Broker.Epoch,
-		Settings:       m.Settings.ToPB(),
+		Settings:       m.Settings,
 		Jobs:           uint64(v.jobs.Len()),
 		Workers:        uint64(v.workers.Len()),
 		Claims:         uint64(v.claims.Len()),
@@ -96,7 +65,7 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		Cluster:        p.Cluster,
 		Lineage:        p.Lineage,
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
-		Settings:       settingsFromPB(p.Settings),
+		Settings:       p.Settings,
 		Level:          p.Level,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
@@ -236,7 +237,11 @@ func (p *pair) check(t *rapid.T) {
 	if err := m.CheckIndexes(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := m.Meta(), naive.meta; got != want {
+	got, want := m.Meta(), naive.meta
+	if !proto.Equal(got.Settings, want.Settings) {
+		t.Fatalf("settings\n got %v\nwant %v", got.Settings, want.Settings)
+	}
+	if want.Settings = got.Settings; got != want {
 		t.Fatalf("scalars\n got %+v\nwant %+v", got, want)
 	}
 	v := m.View()

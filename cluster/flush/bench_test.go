@@ -110,7 +110,7 @@ func newBusy(b testing.TB, depth int, payload func(*rand.Rand, int) []byte) *bus
 	s := fsm.DefaultSettings()
 	s.RetainCompletedCount, s.LeaseMs = 100, 3_600_000
 	q.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-		Node: "n1", Address: "n1:8080", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+		Node: "n1", Address: "n1:8080", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s,
 	}}})
 	for q.jobs < depth {
 		q.apply(q.enqueue(min(1000, depth-q.jobs)))

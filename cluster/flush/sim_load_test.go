@@ -30,7 +30,7 @@ func simSettings() *fsmpb.Settings {
 	s.RetainCompletedMs, s.RetainCompletedCount = 3000, 4
 	s.RequestMs, s.RequestCount = 3000, 10
 	s.LeaseMs = 2000
-	return s.ToPB()
+	return s
 }
 
 // mutations returns the mutations of one entry.

@@ -26,7 +26,7 @@ type Config struct {
 	// the monotonic clock. Clock may jump. It must be safe for concurrent use.
 	Clock    func() time.Time
 	Logger   hclog.Logger
-	Settings fsm.Settings // in force while this node is the active leader
+	Settings *fsm.Settings // in force while this node is the active leader
 	// FeatureLevel is the highest feature level to which the cluster may raise its state
 	// while this node is a member; 0: the highest level of this release.
 	FeatureLevel uint32

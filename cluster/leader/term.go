@@ -64,7 +64,7 @@ func (t *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutat
 		Epoch:    t.fence.Epoch(),
 		Cluster:  t.do.ClusterID(),
 		Lineage:  t.fence.Lineage(),
-		Settings: t.cfg.Settings.ToPB(),
+		Settings: t.cfg.Settings,
 	}
 	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
 	results, err := t.Apply(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)

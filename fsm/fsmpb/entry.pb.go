@@ -3335,18 +3335,24 @@ func (x *RegisterBroker) GetSettings() *Settings {
 }
 
 // Settings are the server settings that the machine's decisions depend on.
-// They travel in the log so that every node decides alike.
+// They travel in the log so that every node decides alike, and are constant until the next
+// RegisterBroker.
 type Settings struct {
-	state                protoimpl.MessageState `protogen:"open.v1"`
-	MaxAttempts          int32                  `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	LeaseMs              int64                  `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	WorkerTimeoutMs      int64                  `protobuf:"varint,3,opt,name=worker_timeout_ms,json=workerTimeoutMs,proto3" json:"worker_timeout_ms,omitempty"`
-	RetainCompletedMs    int64                  `protobuf:"varint,4,opt,name=retain_completed_ms,json=retainCompletedMs,proto3" json:"retain_completed_ms,omitempty"`
-	RetainCompletedCount int64                  `protobuf:"varint,5,opt,name=retain_completed_count,json=retainCompletedCount,proto3" json:"retain_completed_count,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a job without its own.
+	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// Of a claim and job without their own.
+	LeaseMs int64 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// Silence after which a registered worker is dead.
+	WorkerTimeoutMs int64 `protobuf:"varint,3,opt,name=worker_timeout_ms,json=workerTimeoutMs,proto3" json:"worker_timeout_ms,omitempty"`
+	// How long, and how many of a type, completed jobs are kept.
+	RetainCompletedMs    int64 `protobuf:"varint,4,opt,name=retain_completed_ms,json=retainCompletedMs,proto3" json:"retain_completed_ms,omitempty"`
+	RetainCompletedCount int64 `protobuf:"varint,5,opt,name=retain_completed_count,json=retainCompletedCount,proto3" json:"retain_completed_count,omitempty"`
 	// How long, and how many, request keys are remembered.
 	RequestMs    int64 `protobuf:"varint,6,opt,name=request_ms,json=requestMs,proto3" json:"request_ms,omitempty"`
 	RequestCount int64 `protobuf:"varint,7,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
-	// Quotas over all types; 0 is none.
+	// Quotas over all types; 0 is none. Jobs that have not ended; bytes of payloads, results and
+	// logs; bytes of one payload.
 	MaxJobs       int64 `protobuf:"varint,8,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
 	MaxBytes      int64 `protobuf:"varint,9,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	MaxPayload    int64 `protobuf:"varint,10,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`

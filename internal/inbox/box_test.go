@@ -189,7 +189,7 @@ func raiseQuota(w *world, most int64) {
 	s := fsm.DefaultSettings()
 	s.MaxJobs = most
 	w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-		Node: "n", Address: "h:1", Epoch: 2, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+		Node: "n", Address: "h:1", Epoch: 2, Cluster: "c", Lineage: "l", Settings: s,
 	}}})
 }
 

@@ -51,10 +51,10 @@ func newWorld(t *testing.T, settings ...func(*fsm.Settings)) *world {
 	t.Cleanup(func() { w.bucket.Close() })
 	s := fsm.DefaultSettings()
 	for _, set := range settings {
-		set(&s)
+		set(s)
 	}
 	w.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-		Node: "n", Address: "h:1", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+		Node: "n", Address: "h:1", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s,
 	}}})
 	w.flushed = len(w.log)
 	return w

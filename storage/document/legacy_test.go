@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
@@ -122,7 +123,7 @@ func TestLegacyState(t *testing.T) {
 		{"id":"c","status":"in_progress","createdAt":100,"attempts":1,"heartbeat":9200}],"completedTotal":41}`)
 	meta := m.Meta()
 	if meta.Now != 9500 || d.Now() != 9500 || meta.LastSeq != 3 || meta.Token != 0 || meta.CompletedTotal != 41 || !meta.LSN.IsZero() ||
-		meta.Settings != fsm.DefaultSettings() || d.Lineage() != "" || d.CompletedTotal != 41 {
+		!proto.Equal(meta.Settings, fsm.DefaultSettings()) || d.Lineage() != "" || d.CompletedTotal != 41 {
 		t.Errorf("meta %+v", meta)
 	}
 	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload() != nil || a.Execution().Worker != "" {

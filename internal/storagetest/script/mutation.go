@@ -110,9 +110,9 @@ func WorkerDead(name string) *fsmpb.Mutation {
 }
 
 // RegisterBroker registers the leader.
-func RegisterBroker(node string, epoch uint64, s fsm.Settings) *fsmpb.Mutation {
+func RegisterBroker(node string, epoch uint64, s *fsm.Settings) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-		Node: node, Address: node + ":8080", Epoch: epoch, Cluster: "c1", Lineage: "l1", Settings: s.ToPB(),
+		Node: node, Address: node + ":8080", Epoch: epoch, Cluster: "c1", Lineage: "l1", Settings: s,
 	}}}
 }
 
