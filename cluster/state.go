@@ -92,7 +92,7 @@ func (s *State) joinedHTTP(name string) string {
 // 0 if none is revoked.
 func (s *State) revokedAt(name string) int64 {
 	if t := s.Token(fsm.RevokedMark(name)); t != nil {
-		return t.CreatedAt
+		return t.CreatedMs
 	}
 	return 0
 }

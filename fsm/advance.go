@@ -110,7 +110,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 		consider(h.UntilMs)
 	}
 	if t, found := m.tokens.First(); found {
-		consider(t.ExpiresAt)
+		consider(t.ExpiresMs)
 	}
 	if b, found := m.batches.First(); found {
 		consider(m.meta.batchEnd(b))

@@ -95,7 +95,7 @@ func TestATokenIsReplacedAmongTooMany(t *testing.T) {
 	if got[0].Code != fsm.TooManyTokens || got[1].Code != fsm.OK {
 		t.Errorf("%v", got)
 	}
-	if old := m.Token("t1"); old == nil || old.ExpiresAt != 0 || m.Token("t2") != nil || m.Token("b") == nil {
+	if old := m.Token("t1"); old == nil || old.ExpiresMs != 0 || m.Token("t2") != nil || m.Token("b") == nil {
 		t.Errorf("t1 is %+v, t2 %+v, b %+v", old, m.Token("t2"), m.Token("b"))
 	}
 }

@@ -239,7 +239,7 @@ func (b *Builder) AddFigures(f *Figures) error {
 
 // AddToken adds a token.
 func (b *Builder) AddToken(t *Token) error {
-	return add("token", t.ID, b.m.tokens.byID[t.ID] != nil, checkToken(tokenToPB(t)), func() { b.m.tokens.put(nil, t) })
+	return add("token", t.Id, b.m.tokens.byID[t.Id] != nil, checkToken(t), func() { b.m.tokens.put(nil, t) })
 }
 
 // addHook adds a hook, with an empty outbox.

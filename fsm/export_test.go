@@ -133,9 +133,9 @@ func (m *Machine) derived() []string {
 		note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes)
 		return true
 	})
-	m.tokens.Due(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
+	m.tokens.Due(func(t *Token) bool { note("token %s ends at %d", t.Id, t.ExpiresMs); return true })
 	for _, id := range slices.Sorted(maps.Keys(m.tokens.byID)) {
-		note("token %s: %v", id, *m.tokens.byID[id])
+		note("token %s: %v", id, m.tokens.byID[id])
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.waits.waited)) {
 		note("waited %s: %+v", id, m.waits.waited[id])

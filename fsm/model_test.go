@@ -268,7 +268,7 @@ func (m *model) tick(now int64) {
 		m.fallsDue(d)
 	}
 	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.Now })
-	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresAt != 0 && k.ExpiresAt <= m.meta.Now })
+	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresMs != 0 && k.ExpiresMs <= m.meta.Now })
 	m.settle()
 	m.retire()
 	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {

@@ -12,7 +12,7 @@ import (
 )
 
 func (m *model) token(id string) (at int, t *fsm.Token) {
-	at = slices.IndexFunc(m.tokens, func(k *fsm.Token) bool { return k.ID == id })
+	at = slices.IndexFunc(m.tokens, func(k *fsm.Token) bool { return k.Id == id })
 	if at < 0 {
 		return at, nil
 	}
@@ -22,24 +22,22 @@ func (m *model) token(id string) (at int, t *fsm.Token) {
 func (m *model) createToken(op *fsmpb.CreateToken) fsm.Result {
 	p := op.Token
 	switch _, old := m.token(p.Id); {
-	case old != nil && old.Hash == string(p.Hash) && uint32(old.Role) == p.Role:
+	case old != nil && bytes.Equal(old.Hash, p.Hash) && old.Role == p.Role:
 		return fsm.Result{Code: fsm.Duplicate}
 	case old != nil:
 		return fsm.Result{Code: fsm.IDTaken}
 	}
-	if _, replaced := m.token(op.Replaces); op.Replaces != "" && (replaced == nil || replaced.Role == fsm.RoleMark) {
+	if _, replaced := m.token(op.Replaces); op.Replaces != "" && (replaced == nil || fsm.Role(replaced.Role) == fsm.RoleMark) {
 		return fsm.Result{Code: fsm.NotFound}
 	}
 	if p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.Now {
 		return fsm.Result{Code: fsm.TokenExpired}
 	}
 	m.revokeToken(&fsmpb.RevokeToken{Id: op.Replaces, OverlapMs: op.OverlapMs})
-	m.tokens = append(slices.Clone(m.tokens), &fsm.Token{
-		ID: p.Id, Hash: string(p.Hash), Name: p.Name, Role: fsm.Role(p.Role), Types: p.Types, Groups: p.Groups,
-		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
-		Family: p.Family, MadeBy: p.MadeBy, CreatedAt: m.meta.Now, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
-	})
-	slices.SortFunc(m.tokens, func(a, b *fsm.Token) int { return cmp.Compare(a.ID, b.ID) })
+	t := fsmpb.Copy(p)
+	t.CreatedMs = m.meta.Now
+	m.tokens = append(slices.Clone(m.tokens), t)
+	slices.SortFunc(m.tokens, func(a, b *fsm.Token) int { return cmp.Compare(a.Id, b.Id) })
 	return fsm.Result{}
 }
 
@@ -53,24 +51,24 @@ func (m *model) revokeToken(op *fsmpb.RevokeToken) fsm.Result {
 		m.tokens = slices.Delete(m.tokens, at, at+1)
 		return fsm.Result{}
 	}
-	t := *old
-	if end := sum(m.meta.Now, op.OverlapMs); t.ExpiresAt == 0 || end < t.ExpiresAt {
-		t.ExpiresAt = end
+	t := fsmpb.Copy(old)
+	if end := sum(m.meta.Now, op.OverlapMs); t.ExpiresMs == 0 || end < t.ExpiresMs {
+		t.ExpiresMs = end
 	}
-	m.tokens[at] = &t
+	m.tokens[at] = t
 	return fsm.Result{}
 }
 
 func (m *model) touchTokens(op *fsmpb.TouchTokens) (res fsm.Result) {
 	for _, id := range op.Ids {
 		at, old := m.token(id)
-		if old == nil || old.UsedAt != 0 && sum(old.UsedAt, 3_600_000) > m.meta.Now {
+		if old == nil || old.UsedMs != 0 && sum(old.UsedMs, 3_600_000) > m.meta.Now {
 			continue
 		}
-		t := *old
-		t.UsedAt = m.meta.Now
+		t := fsmpb.Copy(old)
+		t.UsedMs = m.meta.Now
 		m.tokens = slices.Clone(m.tokens)
-		m.tokens[at] = &t
+		m.tokens[at] = t
 		res.Count++
 	}
 	return res

@@ -149,7 +149,7 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	sameRecords(t, "holds", collected(v.Holds), naive.holds, func(h *fsm.Hold) any { return h.String() })
 	sameRecords(t, "requests", collected(v.Requests), naive.requests, func(r *fsm.RequestRecord) any { return r.String() })
 	tokens := collected(v.Tokens(""))
-	sameRecords(t, "tokens", tokens, naive.tokens, func(k *fsm.Token) any { return *k })
+	sameRecords(t, "tokens", tokens, naive.tokens, func(k *fsm.Token) any { return k.String() })
 	checkFigures(t, v, naive)
 	checkHooks(t, v, naive)
 	for i, c := range crons {

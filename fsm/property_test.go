@@ -325,8 +325,8 @@ func (m *model) wakes() (at int64, ok bool) {
 		consider(h.UntilMs)
 	}
 	for _, k := range m.tokens {
-		if k.ExpiresAt != 0 {
-			consider(k.ExpiresAt)
+		if k.ExpiresMs != 0 {
+			consider(k.ExpiresMs)
 		}
 	}
 	for _, q := range m.queues {

@@ -99,7 +99,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.batches.Scan(func(b *JobBatch) bool { return fn(b) })
 	v.holds.Scan(func(h *Hold) bool { return fn(h) })
 	v.requests.Scan(func(r *RequestRecord) bool { return fn(r) })
-	v.tokens.Scan(func(t *Token) bool { return fn(tokenToPB(t)) })
+	v.tokens.Scan(func(t *Token) bool { return fn(t) })
 	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
 	v.Hooks(func(h *outbox.Hook) bool { return fn(h.ToPB()) })
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e.ToPB()) })
@@ -152,7 +152,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Batches, asItIs, b.AddBatch) },
 		func() error { return records(d, meta.Holds, asItIs, b.AddHold) },
 		func() error { return records(d, meta.Requests, asItIs, b.AddRequest) },
-		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
+		func() error { return records(d, meta.Tokens, asItIs, b.AddToken) },
 		func() error { return records(d, meta.Figures, asItIs, b.addFiguresPB) },
 		func() error { return records(d, meta.Hooks, outbox.FromPB, b.addHook) },
 		func() error { return records(d, meta.HookEvents, outbox.EventFromPB, b.addHookEvent) },

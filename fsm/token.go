@@ -1,12 +1,11 @@
 package fsm
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
@@ -40,31 +39,7 @@ func ParseRole(name string) (r Role, ok bool) { return parseName[Role](roleNames
 
 // Token is an access token as the state has it: with the hash of its secret, never with
 // the secret. It is immutable.
-//
-// A record of RoleMark is no token and has no rights. It records that something has happened
-// that must happen once on all nodes together, at CreatedAt: the first admin token was added
-// (BootstrapMark), the certificates of a node were revoked (RevokedMark), or a node may join
-// (package internal/auth/enroll, which also uses Name and Types of its marks). Marks share the bound and the expiry of tokens.
-type Token struct {
-	ID         string
-	Hash       string // SHA-256 of the secret, 32 bytes
-	Name       string // for people
-	Role       Role
-	Types      []string // globs of the types that it may use; none: all
-	Groups     []string // globs of the groups that it may use; none: all
-	Programs   bool     // it may enqueue jobs of types that run programs
-	RateMilli  int64    // requests per second, in thousandths; 0: no limit
-	Burst      int64    // requests that may come at once; less than 1 counts as 1
-	MaxPayload int64    // bytes of one payload; 0: no limit
-	MaxJobs    int64    // that it enqueued and that have not ended; 0: no limit
-	MaxBytes   int64    // of the payloads of these jobs; 0: no limit
-	ExpiresAt  int64    // ms, the first moment at which it is invalid; 0: never
-	Family     string   // id of the first token of a chain of rotations; "" is ID
-	Tenant     string   // of a limited token; "": see TenantID
-	MadeBy     string   // id of the principal that created it
-	CreatedAt  int64    // ms
-	UsedAt     int64    // ms, at most touchMs behind the last use that the leader saw; 0: never used
-}
+type Token = fsmpb.Token
 
 // The limits of tokens. They bound the size of the state.
 const (
@@ -115,39 +90,6 @@ func checkToken(t *fsmpb.Token) error {
 	return nil
 }
 
-func tokenToPB(t *Token) *fsmpb.Token {
-	return &fsmpb.Token{
-		Id: t.ID, Hash: []byte(t.Hash), Name: t.Name, Role: uint32(t.Role), Types: t.Types, Groups: t.Groups,
-		Programs: t.Programs, RateMilli: t.RateMilli, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresMs: t.ExpiresAt,
-		Family: t.Family, MadeBy: t.MadeBy, CreatedMs: t.CreatedAt, UsedMs: t.UsedAt,
-		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Tenant: t.Tenant,
-	}
-}
-
-// tokenFromPB copies the texts, which would keep a log entry in memory.
-func tokenFromPB(p *fsmpb.Token) *Token {
-	return &Token{
-		ID: strings.Clone(p.Id), Hash: string(p.Hash), Name: strings.Clone(p.Name), Role: narrow[Role](p.Role),
-		Types: cloneStrings(p.Types), Groups: cloneStrings(p.Groups),
-		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
-		Family: strings.Clone(p.Family), MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UsedAt: p.UsedMs,
-		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes, Tenant: strings.Clone(p.Tenant),
-	}
-}
-
-// TenantID returns the owner of the objects that the token makes. All tokens without limits are of
-// the tenant "". A limited token without a tenant is one by itself, with those that it is rotated to.
-func (t *Token) TenantID() string {
-	if len(t.Types) == 0 && len(t.Groups) == 0 {
-		return ""
-	}
-	return cmp.Or(t.Tenant, t.FamilyID())
-}
-
-// FamilyID returns the id of the first token of the chain of rotations. Claims and quotas
-// belong to the family.
-func (t *Token) FamilyID() string { return cmp.Or(t.Family, t.ID) }
-
 // tokens has the tokens of the state.
 type tokens struct {
 	timed.Table[Token] // by id; due: those that expire
@@ -158,8 +100,8 @@ type tokens struct {
 func newTokens() tokens {
 	return tokens{
 		Table: timed.New(
-			func(a, b *Token) bool { return a.ID < b.ID },
-			func(t *Token) (int64, bool) { return t.ExpiresAt, t.ExpiresAt != 0 },
+			func(a, b *Token) bool { return a.Id < b.Id },
+			func(t *Token) (int64, bool) { return t.ExpiresMs, t.ExpiresMs != 0 },
 		),
 		byID: make(map[string]*Token),
 	}
@@ -168,22 +110,22 @@ func newTokens() tokens {
 // create adds a token, and ends the one that it replaces: both or neither. The same token
 // again is a duplicate; another one with the id is refused.
 func (x *tokens) create(op *fsmpb.CreateToken, now int64) Code {
-	t := tokenFromPB(op.Token)
-	t.CreatedAt = now
-	if old := x.byID[t.ID]; old != nil {
-		if old.Hash == t.Hash && old.Role == t.Role {
+	t := fsmpb.Clone(op.Token)
+	t.CreatedMs = now
+	if old := x.byID[t.Id]; old != nil {
+		if bytes.Equal(old.Hash, t.Hash) && old.Role == t.Role {
 			return Duplicate
 		}
 		return IDTaken
 	}
 	replaced := x.byID[op.Replaces]
-	if op.Replaces != "" && (replaced == nil || replaced.Role == RoleMark) {
+	if op.Replaces != "" && (replaced == nil || Role(replaced.Role) == RoleMark) {
 		return NotFound
 	}
 	if x.Len() >= TokensMax && (replaced == nil || op.OverlapMs > 0) {
 		return TooManyTokens
 	}
-	if t.ExpiresAt != 0 && t.ExpiresAt <= now {
+	if t.ExpiresMs != 0 && t.ExpiresMs <= now {
 		return TokenExpired
 	}
 	if replaced != nil {
@@ -211,10 +153,10 @@ func (x *tokens) end(old *Token, overlap, now int64) {
 		return
 	}
 	end := later(now, overlap)
-	if old.ExpiresAt == 0 || end < old.ExpiresAt {
-		t := *old
-		t.ExpiresAt = end
-		x.put(old, &t)
+	if old.ExpiresMs == 0 || end < old.ExpiresMs {
+		t := fsmpb.Copy(old)
+		t.ExpiresMs = end
+		x.put(old, t)
 	}
 }
 
@@ -223,12 +165,12 @@ func (x *tokens) end(old *Token, overlap, now int64) {
 func (x *tokens) touch(op *fsmpb.TouchTokens, now int64) (touched uint64) {
 	for _, id := range op.Ids {
 		old := x.byID[id]
-		if old == nil || old.UsedAt != 0 && later(old.UsedAt, touchMs) > now {
+		if old == nil || old.UsedMs != 0 && later(old.UsedMs, touchMs) > now {
 			continue
 		}
-		t := *old
-		t.UsedAt = now
-		x.put(old, &t)
+		t := fsmpb.Copy(old)
+		t.UsedMs = now
+		x.put(old, t)
 		touched++
 	}
 	return touched
@@ -237,18 +179,18 @@ func (x *tokens) touch(op *fsmpb.TouchTokens, now int64) (touched uint64) {
 // put replaces old, which is nil for a new token.
 func (x *tokens) put(old, t *Token) {
 	x.Set(old, t)
-	x.byID[t.ID] = t
+	x.byID[t.Id] = t
 }
 
 func (x *tokens) drop(t *Token) {
 	x.Delete(t)
-	delete(x.byID, t.ID)
+	delete(x.byID, t.Id)
 	x.ended++
 }
 
 // expire removes the tokens that have expired.
 func (x *tokens) expire(now int64) {
-	x.Expire(func(t *Token) bool { return t.ExpiresAt <= now }, x.drop)
+	x.Expire(func(t *Token) bool { return t.ExpiresMs <= now }, x.drop)
 }
 
 // TokensEnded returns how many tokens this machine has removed. It is no part of the state: a
@@ -263,13 +205,13 @@ func (m *Machine) Token(id string) *Token { return m.tokens.byID[id] }
 func (m *Machine) TokenCount() int { return m.tokens.Len() }
 
 // Tokens iterates over the tokens whose id is from or later, in the order of ids.
-func (v *View) Tokens(from string) iter.Seq[*Token] { return v.tokens.From(&Token{ID: from}) }
+func (v *View) Tokens(from string) iter.Seq[*Token] { return v.tokens.From(&Token{Id: from}) }
 
 // TokenCount returns the number of tokens.
 func (v *View) TokenCount() int { return v.tokens.Len() }
 
 // Token returns the token with that id, or nil.
-func (v *View) Token(id string) *Token { return v.tokens.Find(&Token{ID: id}) }
+func (v *View) Token(id string) *Token { return v.tokens.Find(&Token{Id: id}) }
 
 // owned reports whether a caller may report on a job: the caller or the claim has no owner,
 // or both have the same.

@@ -349,8 +349,8 @@ func workerLine(w *fsm.Worker) string {
 
 func tokenLine(k *fsm.Token) string {
 	var s sheet
-	s.WriteString(k.ID)
-	s.num("expires", k.ExpiresAt, 0)
+	s.WriteString(k.Id)
+	s.num("expires", k.ExpiresMs, 0)
 	return s.String()
 }
 

@@ -118,13 +118,13 @@ func (s *admin) listTokens(c *core.Call) error {
 	v := c.View()
 	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.Lsn.String()}
 	for t := range v.Tokens("") {
-		if t.Role == fsm.RoleMark {
+		if fsm.Role(t.Role) == fsm.RoleMark {
 			continue
 		}
 		shown := v1.AccessToken{
-			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
-			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresAt,
-			MadeBy: t.MadeBy, CreatedAt: t.CreatedAt, UsedAt: t.UsedAt, MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
+			ID: t.Id, Role: fsm.Role(t.Role).String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
+			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresMs,
+			MadeBy: t.MadeBy, CreatedAt: t.CreatedMs, UsedAt: t.UsedMs, MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
 			Tenant: t.TenantID(),
 		}
 		if t.MaxJobs > 0 || t.MaxBytes > 0 {
@@ -147,7 +147,7 @@ func (s *admin) revokeToken(c *core.Call) error {
 	if err := core.CheckMs(v1.ParamOverlapMs, overlap, s.Config.Limits.Delay); err != nil {
 		return err
 	}
-	if t := s.Node.Token(c.Name); t != nil && t.Role == fsm.RoleMark {
+	if t := s.Node.Token(c.Name); t != nil && fsm.Role(t.Role) == fsm.RoleMark {
 		return errNoToken
 	}
 	op := &fsmpb.RevokeToken{Id: c.Name, OverlapMs: overlap}
@@ -164,16 +164,16 @@ func (s *admin) rotateToken(c *core.Call, in *v1.RotateToken) error {
 		return err
 	}
 	old := s.Node.Token(c.Name)
-	if old == nil || old.Role == fsm.RoleMark {
+	if old == nil || fsm.Role(old.Role) == fsm.RoleMark {
 		return errNoToken
 	}
 	t := &fsmpb.Token{
-		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
+		Name: old.Name, Role: old.Role, Types: old.Types, Groups: old.Groups, Programs: old.Programs,
 		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.FamilyID(),
 		MaxJobs: old.MaxJobs, MaxBytes: old.MaxBytes, Tenant: old.Tenant,
 	}
-	if in.TTLMs == 0 && old.ExpiresAt > 0 {
-		in.TTLMs = old.ExpiresAt - old.CreatedAt
+	if in.TTLMs == 0 && old.ExpiresMs > 0 {
+		in.TTLMs = old.ExpiresMs - old.CreatedMs
 	}
 	if err := s.setExpiry(t, in.TTLMs); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (s *Core) stillValid(p *auth.Principal) error {
 	if p.Kind != auth.KindToken {
 		return nil
 	}
-	if t := s.Node.Token(p.ID); t == nil || t.ExpiresAt != 0 && t.ExpiresAt <= now {
+	if t := s.Node.Token(p.ID); t == nil || t.ExpiresMs != 0 && t.ExpiresMs <= now {
 		return ErrRevoked
 	}
 	return nil
@@ -219,7 +219,7 @@ const touchEvery = time.Hour
 // for the commit; an error does not concern it.
 func (s *Core) touch(c *Call, id string) {
 	t := s.Node.Token(id)
-	if t == nil || t.UsedAt != 0 && s.Node.Now()-t.UsedAt < touchEvery.Milliseconds() {
+	if t == nil || t.UsedMs != 0 && s.Node.Now()-t.UsedMs < touchEvery.Milliseconds() {
 		return
 	}
 	if _, self := s.Node.Leader(); !self {

@@ -35,9 +35,9 @@ func (k *knownTokens) Authorize(text string, now int64, find func(id string) *fs
 	k.mu.RUnlock()
 	switch {
 	case !found:
-	case find(known.t.ID) == nil: // not unknown: a node would wait for it to be made
-		return nil, fmt.Errorf("%w: token %q was revoked, or has expired", auth.ErrToken, known.t.ID)
-	case find(known.t.ID) == known.t && (known.t.ExpiresAt == 0 || known.t.ExpiresAt > now):
+	case find(known.t.Id) == nil: // not unknown: a node would wait for it to be made
+		return nil, fmt.Errorf("%w: token %q was revoked, or has expired", auth.ErrToken, known.t.Id)
+	case find(known.t.Id) == known.t && (known.t.ExpiresMs == 0 || known.t.ExpiresMs > now):
 		return known.p, nil
 	}
 	var t *fsm.Token

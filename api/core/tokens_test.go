@@ -12,7 +12,7 @@ import (
 // has the rights of its present record.
 func TestKnownTokens(t *testing.T) {
 	s := auth.New()
-	state := map[string]*fsm.Token{s.ID: {ID: s.ID, Hash: s.Hash, Role: fsm.RoleReader}}
+	state := map[string]*fsm.Token{s.ID: {Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleReader)}}
 	find := func(id string) *fsm.Token { return state[id] }
 	var k knownTokens
 	has := func(now int64, want *auth.Principal) *auth.Principal {
@@ -27,7 +27,7 @@ func TestKnownTokens(t *testing.T) {
 		return p
 	}
 	has(1, has(1, nil))
-	state[s.ID] = &fsm.Token{ID: s.ID, Hash: s.Hash, Role: fsm.RoleWorker, ExpiresAt: 5}
+	state[s.ID] = &fsm.Token{Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleWorker), ExpiresMs: 5}
 	if p := has(2, nil); p.Role != fsm.RoleWorker || p.ExpiresAt != 5 {
 		t.Errorf("the changed token: %+v", p)
 	}
@@ -46,14 +46,14 @@ func TestKnownTokens(t *testing.T) {
 	if _, err := k.Authorize(s.Text[:len(s.Text)-1], 1, find); !errors.Is(err, auth.ErrToken) {
 		t.Error(err)
 	}
-	state[s.ID] = &fsm.Token{ID: s.ID, Hash: auth.New().Hash, Role: fsm.RoleAdmin}
+	state[s.ID] = &fsm.Token{Id: s.ID, Hash: []byte(auth.New().Hash), Role: uint32(fsm.RoleAdmin)}
 	refused(1)
 }
 
 func TestKnownTokensAreBounded(t *testing.T) {
 	var k knownTokens
 	s := auth.New()
-	token := &fsm.Token{ID: s.ID, Hash: s.Hash, Role: fsm.RoleReader}
+	token := &fsm.Token{Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleReader)}
 	k.byHash = make(map[[32]byte]knownToken)
 	for i := range knownMax {
 		k.byHash[[32]byte{byte(i), byte(i >> 8), byte(i >> 16)}] = knownToken{token, nil}

@@ -302,7 +302,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 		}
 	}
 	for here := range v.Tokens("") {
-		if there := c.doc.Token(here.ID); there == nil || here.ExpiresAt != there.ExpiresAt {
+		if there := c.doc.Token(here.Id); there == nil || here.ExpiresMs != there.ExpiresMs {
 			r.Tokens = append(r.Tokens, here)
 		}
 	}
@@ -328,8 +328,8 @@ func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 		}
 	}
 	for there := range c.doc.Tokens("") {
-		if v.Token(there.ID) == nil && there.CreatedAt <= f.now {
-			r.Deleted = append(r.Deleted, "token "+there.ID)
+		if v.Token(there.Id) == nil && there.CreatedMs <= f.now {
+			r.Deleted = append(r.Deleted, "token "+there.Id)
 		}
 	}
 	for there := range c.doc.Hooks {

@@ -3461,6 +3461,12 @@ func (x *Settings) GetMaxPayload() int64 {
 }
 
 // Token is an access token. The secret itself is nowhere in the state.
+//
+// A record of fsm.RoleMark is no token and has no rights. It records that something has happened
+// that must happen once on all nodes together, at created_ms: the first admin token was added
+// (fsm.BootstrapMark), the certificates of a node were revoked (fsm.RevokedMark), or a node may join
+// (package internal/auth/enroll, which also uses name and types of its marks). Marks share the bound
+// and the expiry of tokens.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3477,23 +3483,25 @@ type Token struct {
 	Programs bool `protobuf:"varint,7,opt,name=programs,proto3" json:"programs,omitempty"`
 	// Requests a second, in thousandths; 0 is no limit.
 	RateMilli int64 `protobuf:"varint,8,opt,name=rate_milli,json=rateMilli,proto3" json:"rate_milli,omitempty"`
-	Burst     int64 `protobuf:"varint,9,opt,name=burst,proto3" json:"burst,omitempty"`
+	// Requests that may come at once; less than 1 counts as 1.
+	Burst int64 `protobuf:"varint,9,opt,name=burst,proto3" json:"burst,omitempty"`
 	// Bytes of one payload; 0 is no limit.
 	MaxPayload int64 `protobuf:"varint,10,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
 	// The first moment at which the token is not valid any more; 0 is never.
 	ExpiresMs int64 `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	// Id of the first token of a chain of rotations. Claims belong to the family.
+	// Id of the first token of a chain of rotations; "" is id. Claims belong to the family.
 	Family string `protobuf:"bytes,12,opt,name=family,proto3" json:"family,omitempty"`
 	// Id of the principal that created the token.
 	MadeBy string `protobuf:"bytes,13,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
-	// Set by the machine.
+	// Set by the machine. used_ms is at most an hour behind the last use that the leader saw; 0:
+	// never used.
 	CreatedMs int64 `protobuf:"varint,14,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	UsedMs    int64 `protobuf:"varint,15,opt,name=used_ms,json=usedMs,proto3" json:"used_ms,omitempty"`
 	// Of the jobs that the token enqueued and that have not ended, and of their payloads; 0 is
 	// no limit.
 	MaxJobs  int64 `protobuf:"varint,16,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
 	MaxBytes int64 `protobuf:"varint,17,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	// Of a limited token; "": the family.
+	// Of a limited token; "": see Token.TenantID.
 	Tenant        string `protobuf:"bytes,18,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

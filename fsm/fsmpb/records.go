@@ -1,6 +1,8 @@
 package fsmpb
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -47,3 +49,16 @@ func (c *Cron) SameAs(o *Cron) bool {
 	return c.Spec == o.Spec && c.TimeZone == o.TimeZone && c.Overlap == o.Overlap && c.Missed == o.Missed && c.Paused == o.Paused &&
 		proto.Equal(c.Job, o.Job)
 }
+
+// TenantID returns the owner of the objects that the token makes. All tokens without limits are of
+// the tenant "". A limited token without a tenant is one by itself, with those that it is rotated to.
+func (t *Token) TenantID() string {
+	if len(t.Types) == 0 && len(t.Groups) == 0 {
+		return ""
+	}
+	return cmp.Or(t.Tenant, t.FamilyID())
+}
+
+// FamilyID returns the id of the first token of the chain of rotations. Claims and quotas
+// belong to the family.
+func (t *Token) FamilyID() string { return cmp.Or(t.Family, t.Id) }

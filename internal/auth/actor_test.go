@@ -10,8 +10,8 @@ import (
 
 func TestActor(t *testing.T) {
 	for want, p := range map[string]*Principal{
-		"token id (é)":  OfToken(&fsm.Token{ID: "id", Name: "é"}),
-		"token id":      OfToken(&fsm.Token{ID: "id"}),
+		"token id (é)":  OfToken(&fsm.Token{Id: "id", Name: "é"}),
+		"token id":      OfToken(&fsm.Token{Id: "id"}),
 		"local-admin":   LocalAdmin(),
 		"legacy":        Legacy([]string{"mail"}),
 		"oidc:a\uFFFDb": {Kind: KindJWT, ID: "oidc:a\xffb"},
@@ -21,7 +21,7 @@ func TestActor(t *testing.T) {
 		}
 	}
 	for n := range 4 {
-		long := OfToken(&fsm.Token{ID: "id", Name: strings.Repeat("x", n) + strings.Repeat("é漢", 100)})
+		long := OfToken(&fsm.Token{Id: "id", Name: strings.Repeat("x", n) + strings.Repeat("é漢", 100)})
 		if got := long.Actor(); len(got) > fsm.ActorMax || len(got) < fsm.ActorMax-3 || !utf8.ValidString(got) {
 			t.Errorf("actor %q of %d bytes", got, len(got))
 		}

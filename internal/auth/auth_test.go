@@ -27,7 +27,7 @@ func TestTokenRoundTrip(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	s, other := auth.New(), auth.New()
-	state := &fsm.Token{ID: s.ID, Hash: s.Hash, Role: fsm.RoleWorker, ExpiresAt: 100, Family: other.ID}
+	state := &fsm.Token{Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleWorker), ExpiresMs: 100, Family: other.ID}
 	find := func(id string) *fsm.Token {
 		if id == s.ID {
 			return state
@@ -35,7 +35,7 @@ func TestAuthorize(t *testing.T) {
 		return nil
 	}
 	p, err := auth.Authorize(s.Text, 99, find)
-	if err != nil || p.Owner != auth.OfToken(&fsm.Token{ID: other.ID}).Owner || !p.Has(auth.Work) || p.Has(auth.Enqueue) {
+	if err != nil || p.Owner != auth.OfToken(&fsm.Token{Id: other.ID}).Owner || !p.Has(auth.Work) || p.Has(auth.Enqueue) {
 		t.Fatalf("%+v: %v", p, err)
 	}
 	forged := strings.Replace(other.Text, other.ID, s.ID, 1)
@@ -44,7 +44,7 @@ func TestAuthorize(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	state.Hash, state.ExpiresAt = other.Hash, 0
+	state.Hash, state.ExpiresMs = []byte(other.Hash), 0
 	if _, err := auth.Authorize(s.Text, 1, find); !errors.Is(err, auth.ErrToken) {
 		t.Errorf("another secret: %v", err)
 	}
@@ -62,7 +62,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestScope(t *testing.T) {
-	p := auth.OfToken(&fsm.Token{ID: "k", Role: fsm.RoleOperator, Types: []string{"film.*", "mail"}, MaxPayload: 5})
+	p := auth.OfToken(&fsm.Token{Id: "k", Role: uint32(fsm.RoleOperator), Types: []string{"film.*", "mail"}, MaxPayload: 5})
 	typ := func(name string) *string { return &name }
 	rules := auth.Rules{
 		Programs: []string{"*.run"},
@@ -166,8 +166,8 @@ func TestCount(t *testing.T) {
 			}
 		}
 	}
-	check(auth.OfToken(&fsm.Token{ID: "a"}), true, "", 0, 0)
-	check(auth.OfToken(&fsm.Token{ID: "a", MaxJobs: 1}), true, "a", 1, 0)
-	check(auth.OfToken(&fsm.Token{ID: "b", Family: "a", MaxJobs: 1, MaxBytes: 2}), true, "a", 1, 2)
-	check(auth.OfToken(&fsm.Token{ID: "b", MaxBytes: 2}), false, "b", 0, 0)
+	check(auth.OfToken(&fsm.Token{Id: "a"}), true, "", 0, 0)
+	check(auth.OfToken(&fsm.Token{Id: "a", MaxJobs: 1}), true, "a", 1, 0)
+	check(auth.OfToken(&fsm.Token{Id: "b", Family: "a", MaxJobs: 1, MaxBytes: 2}), true, "a", 1, 2)
+	check(auth.OfToken(&fsm.Token{Id: "b", MaxBytes: 2}), false, "b", 0, 0)
 }

@@ -57,11 +57,11 @@ const (
 
 // OfToken returns the principal of a token.
 func OfToken(t *fsm.Token) *Principal {
-	family := t.FamilyID()
+	family, role := t.FamilyID(), fsm.Role(t.Role)
 	return &Principal{
-		Kind: KindToken, ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
-		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
-		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresAt,
+		Kind: KindToken, ID: t.Id, Role: role, Rights: RightsOf(role), Types: t.Types, Groups: t.Groups,
+		Programs: t.Programs || role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
+		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresMs,
 		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family, Tenant: t.TenantID(), actor: actorOfToken(t),
 	}
 }
@@ -374,7 +374,7 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 }
 
 func actorOfToken(t *fsm.Token) string {
-	actor := "token " + t.ID
+	actor := "token " + t.Id
 	if t.Name != "" {
 		actor += " (" + t.Name + ")"
 	}

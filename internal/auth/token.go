@@ -80,7 +80,7 @@ func Parse(text string) (Secret, error) {
 func IsToken(text string) bool { return strings.HasPrefix(text, prefix+"_") }
 
 // noHash is compared with the secrets of tokens that do not exist.
-var noHash = New().Hash
+var noHash = []byte(New().Hash)
 
 // Opens reports whether s is the secret of t, which may be nil. Its time says nothing about either.
 func (s *Secret) Opens(t *fsm.Token) bool {
@@ -88,7 +88,7 @@ func (s *Secret) Opens(t *fsm.Token) bool {
 	if t != nil {
 		hash = t.Hash
 	}
-	return subtle.ConstantTimeCompare([]byte(hash), []byte(s.Hash)) == 1 && t != nil
+	return subtle.ConstantTimeCompare(hash, []byte(s.Hash)) == 1 && t != nil
 }
 
 // Authorize returns the principal of a token. find returns the token of the state with that
@@ -104,7 +104,7 @@ func Authorize(text string, now int64, find func(id string) *fsm.Token) (*Princi
 		return nil, fmt.Errorf("%w: token %q: %w", ErrToken, s.ID, ErrUnknown)
 	case !match:
 		return nil, fmt.Errorf("%w: token %q does not exist, or was revoked", ErrToken, s.ID)
-	case t.ExpiresAt != 0 && t.ExpiresAt <= now:
+	case t.ExpiresMs != 0 && t.ExpiresMs <= now:
 		return nil, fmt.Errorf("%w: token %q has expired", ErrToken, s.ID)
 	}
 	return OfToken(t), nil

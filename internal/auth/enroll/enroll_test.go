@@ -189,8 +189,8 @@ func TestJoin(t *testing.T) {
 		t.Errorf("the raft address is %q and the bucket %q", done.Raft, done.Bucket)
 	}
 	for r := range x.node.View().Tokens("") {
-		if strings.Contains(r.ID+r.Name+strings.Join(r.Types, " ")+r.Hash, token.Secret.Text) {
-			t.Errorf("record %s has the secret", r.ID)
+		if strings.Contains(r.Id+r.Name+strings.Join(r.Types, " ")+string(r.Hash), token.Secret.Text) {
+			t.Errorf("record %s has the secret", r.Id)
 		}
 	}
 

@@ -129,7 +129,7 @@ func request(id string, join, key *fsm.Token) (Request, error) {
 	}
 	return Request{
 		ID: id, Node: join.Name, Renewal: isRenewal(id), Hosts: values(join, hostValue), Lifetime: lifetime,
-		Key: public, Made: time.UnixMilli(key.CreatedAt),
+		Key: public, Made: time.UnixMilli(key.CreatedMs),
 	}, nil
 }
 
@@ -137,7 +137,7 @@ func request(id string, join, key *fsm.Token) (Request, error) {
 func Pending(v *fsm.View) []Request {
 	var out []Request
 	for key := range v.Tokens(keyRecord) {
-		id, ok := strings.CutPrefix(key.ID, keyRecord)
+		id, ok := strings.CutPrefix(key.Id, keyRecord)
 		if !ok || len(out) == pendingMax {
 			break
 		}
@@ -145,7 +145,7 @@ func Pending(v *fsm.View) []Request {
 		if join == nil || v.Token(certRecord+id) != nil {
 			continue
 		}
-		if revoked := v.Token(fsm.RevokedMark(join.Name)); revoked != nil && key.CreatedAt <= revoked.CreatedAt {
+		if revoked := v.Token(fsm.RevokedMark(join.Name)); revoked != nil && key.CreatedMs <= revoked.CreatedMs {
 			continue // it will never have one
 		}
 		if r, err := request(id, join, key); err == nil {

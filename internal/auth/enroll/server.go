@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/x509"
@@ -256,7 +257,7 @@ func samePort(host, of string) string {
 func (s *Server) peers() string {
 	out := s.cfg.Site.Peers
 	for t := range s.cfg.Node.View().Tokens("") {
-		if name, ok := strings.CutPrefix(t.ID, peerRecord); ok && !strings.Contains(","+out, ","+name+"=") {
+		if name, ok := strings.CutPrefix(t.Id, peerRecord); ok && !strings.Contains(","+out, ","+name+"=") {
 			out += "," + name + "=" + PeerAddress(t)
 		}
 	}
@@ -314,7 +315,7 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 		return out, false, refuse(http.StatusForbidden, "the secret of the join token is damaged")
 	}
 	t := s.cfg.Node.Token(joinRecord + secret.ID)
-	if !secret.Opens(t) || t.CreatedAt <= s.revokedAt(t.Name) {
+	if !secret.Opens(t) || t.CreatedMs <= s.revokedAt(t.Name) {
 		s.warn("refused a join token", "client", r.RemoteAddr, "id", secret.ID)
 		return out, false, errNoToken
 	}
@@ -324,7 +325,7 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 		return out, false, refuse(http.StatusBadRequest, "%v", err)
 	}
 	if s.cfg.Node.Token(keyRecord+secret.ID) == nil {
-		code, err := s.propose(ctx, record(keyRecord+secret.ID, t.Name, sum(public), t.ExpiresAt, putBytes(public)))
+		code, err := s.propose(ctx, record(keyRecord+secret.ID, t.Name, sum(public), t.ExpiresMs, putBytes(public)))
 		switch {
 		case err != nil:
 			return out, false, err
@@ -350,7 +351,7 @@ func (s *Server) answer(id string, public []byte, client string) (Answer, error)
 	if key == nil {
 		return Answer{}, errNoToken
 	}
-	if key.Hash != string(sum(public)) {
+	if !bytes.Equal(key.Hash, sum(public)) {
 		s.warn("a join token was used a second time, by another key", "id", id, "node", key.Name, "client", client)
 		return Answer{}, refuse(http.StatusForbidden, "the join token was used by another machine already: "+
 			"if that was not you, run osqueue cert revoke %s, and make another token", key.Name)
@@ -385,7 +386,7 @@ func (s *Server) renew(ctx context.Context, name string, old *x509.Certificate, 
 		return out, false, refuse(http.StatusBadRequest, "%v", err)
 	}
 	id := renewalID(name)
-	if key := s.cfg.Node.Token(keyRecord + id); key != nil && key.Hash == string(sum(public)) {
+	if key := s.cfg.Node.Token(keyRecord + id); key != nil && bytes.Equal(key.Hash, sum(public)) {
 		out, err = s.answer(id, public, name)
 		return out, false, err
 	}
@@ -420,7 +421,7 @@ func (s *Server) dropAll(id string) (ops []*fsmpb.Mutation) {
 // revokedAt returns the time in ms up to which the certificates of a node are revoked.
 func (s *Server) revokedAt(name string) int64 {
 	if t := s.cfg.Node.Token(fsm.RevokedMark(name)); t != nil {
-		return t.CreatedAt
+		return t.CreatedMs
 	}
 	return 0
 }
@@ -444,7 +445,7 @@ func (s *Server) store(ctx context.Context, in Signed) error {
 		}
 		ops = append(ops, record(PeerRecord(join.Name), join.Name, sum([]byte(address)), 0, []string{httpValue + "=" + address}))
 	}
-	ops = append(ops, record(certRecord+in.ID, join.Name, sum(in.Certificate), join.ExpiresAt, putBytes(in.Certificate)))
+	ops = append(ops, record(certRecord+in.ID, join.Name, sum(in.Certificate), join.ExpiresMs, putBytes(in.Certificate)))
 	code, err := s.propose(ctx, ops...)
 	if err != nil {
 		return err
@@ -474,7 +475,7 @@ func (s *Server) check(in Signed, join, key *fsm.Token) error {
 	if err != nil {
 		return err
 	}
-	if !certs.IssuedAt(c).Equal(r.Made) || key.CreatedAt <= s.revokedAt(join.Name) {
+	if !certs.IssuedAt(c).Equal(r.Made) || key.CreatedMs <= s.revokedAt(join.Name) {
 		return errors.New("it was issued before a revocation, or for another request")
 	}
 	return (&certs.Expected{Name: r.Node, Hosts: r.Hosts, Public: r.Key}).Check(c, roots, time.Now())
