@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
@@ -195,7 +196,7 @@ func TestRotatedSecretOfAHook(t *testing.T) {
 	ok[v1.HookPut](t, g.do(http.MethodPut, "/v1/hooks/ops", body+`false}`))
 	before := g.node.View().Hook("ops").Secret
 	ok[v1.HookPut](t, g.do(http.MethodPut, "/v1/hooks/ops", body+`true}`))
-	if h := g.node.View().Hook("ops"); h.OldSecret != before || h.OldUntil <= startMs {
-		t.Errorf("the old secret is %+v until %d", h.OldSecret, h.OldUntil)
+	if h := g.node.View().Hook("ops"); !bytes.Equal(h.OldSecret, before) || h.OldUntilMs <= startMs {
+		t.Errorf("the old secret is %+v until %d", h.OldSecret, h.OldUntilMs)
 	}
 }

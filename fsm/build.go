@@ -243,7 +243,7 @@ func (b *Builder) AddToken(t *Token) error {
 }
 
 // addHook adds a hook, with an empty outbox.
-func (b *Builder) addHook(h *outbox.Hook) error { return stateError(b.m.hooks.Add(h)) }
+func (b *Builder) addHook(h *fsmpb.Hook) error { return stateError(b.m.hooks.Add(h)) }
 
 // addHookEvent adds an event to the outbox of a hook that was added before.
 func (b *Builder) addHookEvent(e *outbox.Event) error { return stateError(b.m.hooks.AddEvent(e)) }

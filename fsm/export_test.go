@@ -96,7 +96,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.requests.records, b.AddRequest),
 		addAll(m.tokens.Tree, b.AddToken),
 		addAll(m.figures.Tree, b.AddFigures),
-		addEach(m.hooks.Hooks, b.addHook),
+		addEach(m.hooks.Hooks, func(h *outbox.Hook) error { return b.addHook(h.Hook) }),
 		addEach(m.hooks.AllHookEvents, b.addHookEvent),
 	)
 	return b.Machine(), err

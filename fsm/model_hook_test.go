@@ -33,6 +33,7 @@ func (m *model) hook(name string) *hooked {
 // setHook replaces a hook by a changed copy.
 func (m *model) setHook(old *hooked, how func(*hooked)) {
 	h := *old
+	h.Hook.Hook = fsmpb.Copy(old.Hook.Hook)
 	h.outbox, h.Alerts = slices.Clone(old.outbox), slices.Clone(old.Alerts)
 	how(&h)
 	m.hooks = slices.Clone(m.hooks)
@@ -41,11 +42,8 @@ func (m *model) setHook(old *hooked, how func(*hooked)) {
 
 func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 	p := op.Hook
-	h := &hooked{Hook: outbox.Hook{
-		Name: p.Name, URL: p.Url, Kinds: outbox.Kinds(p.Kinds), Types: p.Types, Secret: outbox.Secret{Key: string(p.Secret), KeyID: p.KeyId},
-		Plain: p.Plain, Paused: p.Paused, OldestAgeMs: p.OldestAgeMs, FailurePercent: p.FailurePercent, DeadGrew: p.DeadGrew,
-		LagMs: p.LagMs, BufferBytes: p.BufferBytes, RetryForMs: p.RetryForMs, MadeBy: p.MadeBy, CreatedAt: m.meta.Now, UpdatedAt: m.meta.Now,
-	}}
+	h := &hooked{Hook: outbox.Hook{Hook: fsmpb.Copy(p)}}
+	h.CreatedMs, h.UpdatedMs = m.meta.Now, m.meta.Now
 	old := m.hook(p.Name)
 	if old == nil {
 		if len(p.Secret) == 0 {
@@ -57,19 +55,19 @@ func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 	}
 	m.setHook(old, func(o *hooked) {
 		fresh := h.Hook
-		fresh.CreatedAt, fresh.Delivered, fresh.Failed, fresh.Dropped = o.CreatedAt, o.Delivered, o.Failed, o.Dropped
-		fresh.DeliveredAt, fresh.FailingSince, fresh.LastError = o.DeliveredAt, o.FailingSince, o.LastError
-		fresh.OldSecret, fresh.OldUntil = o.OldSecret, o.OldUntil
+		fresh.CreatedMs, fresh.Delivered, fresh.Failed, fresh.Dropped = o.CreatedMs, o.Delivered, o.Failed, o.Dropped
+		fresh.DeliveredMs, fresh.FailingSinceMs, fresh.LastError = o.DeliveredMs, o.FailingSinceMs, o.LastError
+		fresh.OldSecret, fresh.OldUntilMs = o.OldSecret, o.OldUntilMs
 		if len(p.Secret) == 0 {
 			fresh.Secret = o.Secret
-		} else if fresh.Secret != o.Secret {
-			fresh.OldSecret, fresh.OldUntil = outbox.Secret{}, 0
+		} else if string(fresh.Secret) != string(o.Secret) {
+			fresh.OldSecret, fresh.OldUntilMs = nil, 0
 			if op.OverlapMs > 0 {
-				fresh.OldSecret, fresh.OldUntil = o.Secret, sum(m.meta.Now, op.OverlapMs)
+				fresh.OldSecret, fresh.OldUntilMs = o.Secret, sum(m.meta.Now, op.OverlapMs)
 			}
 		}
 		for _, a := range o.Alerts {
-			if wanted(&hooked{Hook: fresh}, a.Kind, a.Subject) {
+			if wanted(&hooked{Hook: fresh}, outbox.Kind(a.Kind), a.Subject) {
 				fresh.Alerts = append(fresh.Alerts, a)
 			}
 		}
@@ -80,7 +78,7 @@ func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 
 // wanted reports whether a hook wants a kind of events about a subject.
 func wanted(h *hooked, kind outbox.Kind, subject string) bool {
-	if !slices.Contains(h.Kinds.Names(), kind.String()) {
+	if !slices.Contains(outbox.Kinds(h.Kinds).Names(), kind.String()) {
 		return false
 	}
 	group, _, _ := strings.Cut(kind.String(), ".")
@@ -130,16 +128,16 @@ func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
 		take(op.Delivered, &h.Delivered)
 		take(op.Failed, &h.Failed)
 		if len(op.Delivered) > 0 {
-			h.DeliveredAt, h.FailingSince, h.LastError = m.meta.Now, 0, ""
+			h.DeliveredMs, h.FailingSinceMs, h.LastError = m.meta.Now, 0, ""
 		}
 		if op.Error != "" {
-			if h.FailingSince == 0 {
-				h.FailingSince = m.meta.Now
+			if h.FailingSinceMs == 0 {
+				h.FailingSinceMs = m.meta.Now
 			}
 			h.LastError = cutTo256(op.Error)
 		}
-		if h.OldUntil > 0 && m.meta.Now >= h.OldUntil {
-			h.OldSecret, h.OldUntil = outbox.Secret{}, 0
+		if h.OldUntilMs > 0 && m.meta.Now >= h.OldUntilMs {
+			h.OldSecret, h.OldUntilMs = nil, 0
 		}
 	})
 	return res
@@ -151,7 +149,7 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 		return fsm.Result{Code: fsm.NotFound}
 	}
 	kind, subject := outbox.Kind(op.Kind), cutTo256(op.Subject)
-	at := slices.IndexFunc(old.Alerts, func(a outbox.Alert) bool { return a.Kind == kind && a.Subject == subject })
+	at := slices.IndexFunc(old.Alerts, func(a *outbox.Alert) bool { return outbox.Kind(a.Kind) == kind && a.Subject == subject })
 	switch {
 	case op.Firing && at >= 0, !op.Firing && at < 0:
 		return fsm.Result{Code: fsm.Duplicate}
@@ -160,17 +158,17 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	}
 	m.hookNumber++
 	m.setHook(old, func(h *hooked) {
-		a := outbox.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: outbox.EventID{Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}}
+		a := &outbox.Alert{Kind: uint32(kind), Subject: subject, SinceMs: m.meta.Now, Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}
 		if op.Firing {
 			h.Alerts = append(h.Alerts, a)
-			slices.SortFunc(h.Alerts, func(a, b outbox.Alert) int {
+			slices.SortFunc(h.Alerts, func(a, b *outbox.Alert) int {
 				return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
 			})
 		} else {
 			a = h.Alerts[at]
 			h.Alerts = slices.Delete(h.Alerts, at, at+1)
 		}
-		m.post(h, outbox.Event{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: a.ID, Since: a.Since})
+		m.post(h, outbox.Event{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: outbox.AlertID(a), Since: a.SinceMs})
 	})
 	return fsm.Result{}
 }
@@ -278,9 +276,7 @@ func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
 		want[i] = &c
 	}
 	sameRecords(t, "hooks", hooks, want, func(h *outbox.Hook) any {
-		plain := *h
-		plain.Alerts, plain.Types = someOrNil(h.Alerts), someOrNil(h.Types)
-		return plain
+		return fmt.Sprint(h.Hook, h.Pending, h.Bytes)
 	})
 	var events, wantEvents []*outbox.Event
 	for _, h := range naive.hooks {

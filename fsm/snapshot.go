@@ -101,7 +101,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.requests.Scan(func(r *RequestRecord) bool { return fn(r) })
 	v.tokens.Scan(func(t *Token) bool { return fn(t) })
 	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
-	v.Hooks(func(h *outbox.Hook) bool { return fn(h.ToPB()) })
+	v.Hooks(func(h *outbox.Hook) bool { return fn(h.Hook) })
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e.ToPB()) })
 }
 
@@ -154,7 +154,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Requests, asItIs, b.AddRequest) },
 		func() error { return records(d, meta.Tokens, asItIs, b.AddToken) },
 		func() error { return records(d, meta.Figures, asItIs, b.addFiguresPB) },
-		func() error { return records(d, meta.Hooks, outbox.FromPB, b.addHook) },
+		func() error { return records(d, meta.Hooks, asItIs, b.addHook) },
 		func() error { return records(d, meta.HookEvents, outbox.EventFromPB, b.addHookEvent) },
 	}
 	for _, step := range steps {

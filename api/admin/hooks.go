@@ -41,8 +41,8 @@ func (s *admin) putHook(c *core.Call, in *v1.NewHook) error {
 		return err
 	}
 	if secret != nil {
-		sealed := s.Hooks.Keys().Seal(name, secret)
-		h.Secret, h.KeyId, op.OverlapMs = []byte(sealed.Key), sealed.KeyID, secretOverlapMs
+		h.Secret, h.KeyId = s.Hooks.Keys().Seal(name, secret)
+		op.OverlapMs = secretOverlapMs
 	}
 	deleted := core.Fail(core.Overtaken, "the hook was deleted while this request replaced it; send the request again")
 	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: op}}, deleted); err != nil {
@@ -175,17 +175,17 @@ func (s *admin) showHook(c *core.Call) error {
 // hookOf returns a webhook of a state as the API has it.
 func hookOf(v *fsm.View, h *outbox.Hook) v1.Hook {
 	out := hooks.Thresholds(h)
-	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.URL, h.Kinds.Names(), h.Types, h.Plain, h.Paused
-	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyID, h.OldUntil, h.MadeBy
-	out.CreatedAt, out.UpdatedAt, out.Pending, out.PendingBytes = h.CreatedAt, h.UpdatedAt, h.Pending, h.Bytes
-	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredAt
-	out.FailingSince, out.LastError = h.FailingSince, h.LastError
+	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.Url, outbox.Kinds(h.Kinds).Names(), h.Types, h.Plain, h.Paused
+	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyId, h.OldUntilMs, h.MadeBy
+	out.CreatedAt, out.UpdatedAt, out.Pending, out.PendingBytes = h.CreatedMs, h.UpdatedMs, h.Pending, h.Bytes
+	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredMs
+	out.FailingSince, out.LastError = h.FailingSinceMs, h.LastError
 	for e := range v.HookEvents(h.Name, outbox.EventID{}) {
 		out.OldestAt = e.At
 		break
 	}
 	for _, a := range h.Alerts {
-		out.Alerts = append(out.Alerts, v1.Alert{Rule: a.Kind.String(), Subject: a.Subject, Since: a.Since, ID: a.ID.String()})
+		out.Alerts = append(out.Alerts, v1.Alert{Rule: outbox.Kind(a.Kind).String(), Subject: a.Subject, Since: a.SinceMs, ID: outbox.AlertID(a).String()})
 	}
 	return out
 }

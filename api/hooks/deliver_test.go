@@ -153,7 +153,7 @@ func TestBadReceivers(t *testing.T) {
 	for name, want := range map[string]string{"error": "500", "redirect": "302", "hanging": inTime} {
 		n.await(t, name+" is known to fail with "+want, func(v *fsm.View) bool {
 			h := v.Hook(name)
-			return h.FailingSince != 0 && strings.Contains(h.LastError, want)
+			return h.FailingSinceMs != 0 && strings.Contains(h.LastError, want)
 		})
 		if h := n.View().Hook(name); h.Pending != 5 || h.Delivered != 0 {
 			t.Errorf("%s: %d pending, %d delivered", name, h.Pending, h.Delivered)
@@ -208,13 +208,13 @@ func TestOldEventsAreGivenUp(t *testing.T) {
 	})
 	n.put(t, hookMutation("h", r.URL, func(h *fsmpb.Hook) { h.RetryForMs = 60_000 }), testEvent("h"), testEvent("h"))
 	start(t, n, Config{Allow: loopback})
-	n.await(t, "the first failure", func(v *fsm.View) bool { return v.Hook("h").FailingSince != 0 })
+	n.await(t, "the first failure", func(v *fsm.View) bool { return v.Hook("h").FailingSinceMs != 0 })
 	n.set(func() { n.now += 61_000 })
 	n.await(t, "both are given up", func(v *fsm.View) bool { h := v.Hook("h"); return h.Failed == 2 && h.Pending == 0 })
 	away.Store(false)
 	n.put(t, testEvent("h"))
 	n.await(t, "the delivery of a later one", delivered("h", 1))
-	if h := n.View().Hook("h"); h.FailingSince != 0 || h.LastError != "" {
+	if h := n.View().Hook("h"); h.FailingSinceMs != 0 || h.LastError != "" {
 		t.Errorf("the hook is said to fail: %+v", h)
 	}
 }
@@ -249,7 +249,7 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 	s, _ := start(t, n, Config{})
 	for i, name := range names {
-		n.await(t, name+" is refused", func(v *fsm.View) bool { return v.Hook(name).FailingSince != 0 })
+		n.await(t, name+" is refused", func(v *fsm.View) bool { return v.Hook(name).FailingSinceMs != 0 })
 		if a := s.Attempts(name); len(a) == 0 || a[0].Status != 0 {
 			t.Errorf("%d: attempts %+v", i, a)
 		}
@@ -286,7 +286,7 @@ func TestRules(t *testing.T) {
 	n.put(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j", Type: "mail"}}}}})
 	alerts := func() (out []string) {
 		for _, a := range n.View().Hook("h").Alerts {
-			out = append(out, a.Kind.String()+" "+a.Subject)
+			out = append(out, outbox.Kind(a.Kind).String()+" "+a.Subject)
 		}
 		return out
 	}
@@ -350,7 +350,7 @@ func TestFailureRules(t *testing.T) {
 	r.evaluate(t.Context(), n.View())
 	var got []string
 	for _, a := range n.View().Hook("h").Alerts {
-		got = append(got, a.Kind.String()+" "+a.Subject)
+		got = append(got, outbox.Kind(a.Kind).String()+" "+a.Subject)
 	}
 	if want := []string{"queue.failing mail", "queue.dead mail"}; !slices.Equal(got, want) {
 		t.Errorf("alerts %q, want %q", got, want)

@@ -171,7 +171,7 @@ func (h *hookSender) look(v *fsm.View) {
 }
 
 // wasPut reports whether a hook was put after it was old.
-func wasPut(old, now *outbox.Hook) bool { return now.UpdatedAt != old.UpdatedAt || now.URL != old.URL }
+func wasPut(old, now *outbox.Hook) bool { return now.UpdatedMs != old.UpdatedMs || now.Url != old.Url }
 
 // retryNow makes all events due that wait: the cause of the failures may be gone.
 func (h *hookSender) retryNow() {

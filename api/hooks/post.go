@@ -108,7 +108,7 @@ func EventOf(e *outbox.Event) v1.HookEvent {
 
 // post makes one delivery. It returns the status of the answer, 0 if there was none.
 func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now time.Time) (int, error) {
-	if err := CheckURL(h.URL, h.Plain); err != nil {
+	if err := CheckURL(h.Url, h.Plain); err != nil {
 		return 0, fmt.Errorf("the URL %w", err)
 	}
 	body := Body(e)
@@ -116,7 +116,7 @@ func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now 
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Url, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -151,13 +151,13 @@ func plainError(err error) error {
 
 // sign returns the value of the header with the signatures.
 func (s *Sender) sign(h *outbox.Hook, id string, now time.Time, body []byte) (string, error) {
-	key, err := s.cfg.Keys.Open(h.Name, h.Secret)
+	key, err := s.cfg.Keys.Open(h.Name, h.Secret, h.KeyId)
 	if err != nil {
 		return "", err
 	}
 	out := webhook.Secret(key).Sign(id, now, body)
-	if h.OldSecret.Key != "" && now.UnixMilli() < h.OldUntil {
-		old, err := s.cfg.Keys.Open(h.Name, h.OldSecret)
+	if len(h.OldSecret) > 0 && now.UnixMilli() < h.OldUntilMs {
+		old, err := s.cfg.Keys.Open(h.Name, h.OldSecret, h.OldKeyId)
 		if err != nil {
 			return "", err
 		}

@@ -120,7 +120,7 @@ func TestNamesThatChange(t *testing.T) {
 			Resolver: resolver, Timeout: 200 * time.Millisecond,
 			Allow: []netip.Prefix{netip.PrefixFrom(public, 32)},
 		})
-		n.await(t, name+": a failure", func(v *fsm.View) bool { return v.Hook("h").FailingSince != 0 })
+		n.await(t, name+": a failure", func(v *fsm.View) bool { return v.Hook("h").FailingSinceMs != 0 })
 		for s.asked.Load() < 4 || len(sender.Attempts("h")) < 4 {
 			time.Sleep(time.Millisecond) // an attempt with the error of the last one changes no state
 		}

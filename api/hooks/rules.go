@@ -62,7 +62,7 @@ func (r *rules) evaluate(ctx context.Context, v *fsm.View) {
 	}
 	r.next = now.Add(rulesEvery)
 	wanted := outbox.Kinds(0)
-	v.Hooks(func(h *outbox.Hook) bool { wanted |= h.Kinds; return true })
+	v.Hooks(func(h *outbox.Hook) bool { wanted |= outbox.Kinds(h.Kinds); return true })
 	if wanted&ruleKinds == 0 {
 		return
 	}
@@ -171,7 +171,7 @@ func (r *rules) evaluateHook(ctx context.Context, h *outbox.Hook, measured []con
 		}
 	}
 	for _, a := range h.Alerts {
-		key := alertKey{h.Name, a.Subject, a.Kind}
+		key := alertKey{h.Name, a.Subject, outbox.Kind(a.Kind)}
 		if holds[key] {
 			continue
 		}

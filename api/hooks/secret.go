@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"osqueue/fsm/outbox"
 )
 
 // Keys seal the secrets of hooks in the state. All nodes have the same. The zero Keys seal
@@ -84,25 +82,25 @@ func parseKeys(data []byte) (*Keys, error) {
 	return k, nil
 }
 
-// Seal returns a secret as the state has it. It is bound to the name of its hook.
-func (k *Keys) Seal(hook string, secret []byte) outbox.Secret {
+// Seal returns a secret as the state has it, and the id of the key; "": it is not sealed. It is bound to the
+// name of its hook.
+func (k *Keys) Seal(hook string, secret []byte) (sealed []byte, keyID string) {
 	if k.primary == "" {
-		return outbox.Secret{Key: string(secret)}
+		return secret, ""
 	}
-	sealed := k.all[k.primary].Seal(nil, nil, secret, []byte(hook)) //nolint:gosec // this AEAD makes its own nonce
-	return outbox.Secret{Key: string(sealed), KeyID: k.primary}
+	return k.all[k.primary].Seal(nil, nil, secret, []byte(hook)), k.primary //nolint:gosec // this AEAD makes its own nonce
 }
 
 // Open returns the secret that Seal was given.
-func (k *Keys) Open(hook string, s outbox.Secret) ([]byte, error) {
-	if s.KeyID == "" {
-		return []byte(s.Key), nil
+func (k *Keys) Open(hook string, sealed []byte, keyID string) ([]byte, error) {
+	if keyID == "" {
+		return sealed, nil
 	}
-	aead := k.all[s.KeyID]
+	aead := k.all[keyID]
 	if aead == nil {
-		return nil, fmt.Errorf("%w: key %s", errNoKey, s.KeyID)
+		return nil, fmt.Errorf("%w: key %s", errNoKey, keyID)
 	}
-	secret, err := aead.Open(nil, nil, []byte(s.Key), []byte(hook))
+	secret, err := aead.Open(nil, nil, sealed, []byte(hook))
 	if err != nil {
 		return nil, errSealed
 	}

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"osqueue/fsm/outbox"
 )
 
 func keyLine(b byte) string {
@@ -32,30 +30,31 @@ func TestSealedSecrets(t *testing.T) {
 	t.Parallel()
 	old, both, other := keysOf(t, keyLine(1)), keysOf(t, keyLine(2)+keyLine(1)), keysOf(t, keyLine(3))
 	secret := []byte("0123456789abcdef01234567")
-	sealed := old.Seal("h", secret)
-	if sealed.KeyID == "" || bytes.Contains([]byte(sealed.Key), secret) {
-		t.Fatalf("sealed as %q", sealed.Key)
+	sealed, id := old.Seal("h", secret)
+	if id == "" || bytes.Contains(sealed, secret) {
+		t.Fatalf("sealed as %q", sealed)
 	}
-	if again := old.Seal("h", secret); again.Key == sealed.Key {
+	if again, _ := old.Seal("h", secret); bytes.Equal(again, sealed) {
 		t.Error("two seals are equal")
 	}
-	if got, err := both.Open("h", sealed); err != nil || !bytes.Equal(got, secret) {
+	if got, err := both.Open("h", sealed, id); err != nil || !bytes.Equal(got, secret) {
 		t.Errorf("with both keys: %q, %v", got, err)
 	}
-	if both.Seal("h", secret).KeyID == sealed.KeyID {
+	if _, other := both.Seal("h", secret); other == id {
 		t.Error("the first key does not seal")
 	}
-	if _, err := other.Open("h", sealed); !errors.Is(err, errNoKey) {
+	if _, err := other.Open("h", sealed, id); !errors.Is(err, errNoKey) {
 		t.Errorf("without the key: %v", err)
 	}
-	if _, err := old.Open("other hook", sealed); !errors.Is(err, errSealed) {
+	if _, err := old.Open("other hook", sealed, id); !errors.Is(err, errSealed) {
 		t.Errorf("for another hook: %v", err)
 	}
 	none := &Keys{}
-	if got, err := none.Open("h", none.Seal("h", secret)); err != nil || !bytes.Equal(got, secret) {
+	clear, id := none.Seal("h", secret)
+	if got, err := none.Open("h", clear, id); err != nil || !bytes.Equal(got, secret) {
 		t.Errorf("in clear: %q, %v", got, err)
 	}
-	if _, err := none.Open("h", outbox.Secret{Key: "x", KeyID: "y"}); !errors.Is(err, errNoKey) {
+	if _, err := none.Open("h", []byte("x"), "y"); !errors.Is(err, errNoKey) {
 		t.Errorf("no keys at all: %v", err)
 	}
 }
@@ -92,7 +91,8 @@ func FuzzKeyFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, err := k.Open("h", k.Seal("h", []byte("s"))); err != nil || string(got) != "s" {
+		sealed, id := k.Seal("h", []byte("s"))
+		if got, err := k.Open("h", sealed, id); err != nil || string(got) != "s" {
 			t.Fatalf("%q, %v", got, err)
 		}
 	})

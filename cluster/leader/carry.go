@@ -307,7 +307,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 		}
 	}
 	for here := range v.Hooks {
-		if there := c.doc.Hook(here.Name); there == nil || here.UpdatedAt != there.UpdatedAt {
+		if there := c.doc.Hook(here.Name); there == nil || here.UpdatedMs != there.UpdatedMs {
 			r.Hooks = append(r.Hooks, here)
 		}
 	}
@@ -333,7 +333,7 @@ func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 		}
 	}
 	for there := range c.doc.Hooks {
-		if v.Hook(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
+		if v.Hook(there.Name) == nil && max(there.CreatedMs, there.UpdatedMs) <= f.now {
 			r.Deleted = append(r.Deleted, "hook "+there.Name)
 		}
 	}

@@ -3838,33 +3838,39 @@ type Hook struct {
 	Secret []byte `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
 	KeyId  string `protobuf:"bytes,6,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// http:// is allowed.
-	Plain  bool `protobuf:"varint,7,opt,name=plain,proto3" json:"plain,omitempty"`
+	Plain bool `protobuf:"varint,7,opt,name=plain,proto3" json:"plain,omitempty"`
+	// Events are kept and not sent.
 	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Thresholds of the rules; 0 is the default.
+	// Thresholds of the rules; 0 is the default, which package api/hooks has.
 	OldestAgeMs    int64 `protobuf:"varint,9,opt,name=oldest_age_ms,json=oldestAgeMs,proto3" json:"oldest_age_ms,omitempty"`
 	FailurePercent int64 `protobuf:"varint,10,opt,name=failure_percent,json=failurePercent,proto3" json:"failure_percent,omitempty"`
 	DeadGrew       int64 `protobuf:"varint,11,opt,name=dead_grew,json=deadGrew,proto3" json:"dead_grew,omitempty"`
 	LagMs          int64 `protobuf:"varint,12,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
-	// Size of the outbox; 0 is the default.
+	// Size of the outbox; 0 is outbox.BufferDefault.
 	BufferBytes int64 `protobuf:"varint,13,opt,name=buffer_bytes,json=bufferBytes,proto3" json:"buffer_bytes,omitempty"`
 	RetryForMs  int64 `protobuf:"varint,14,opt,name=retry_for_ms,json=retryForMs,proto3" json:"retry_for_ms,omitempty"`
 	// Id of the principal that put the hook last.
 	MadeBy string `protobuf:"bytes,15,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
 	// Set by the machine.
-	CreatedMs      int64    `protobuf:"varint,16,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	UpdatedMs      int64    `protobuf:"varint,17,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
-	OldSecret      []byte   `protobuf:"bytes,18,opt,name=old_secret,json=oldSecret,proto3" json:"old_secret,omitempty"`
-	OldKeyId       string   `protobuf:"bytes,19,opt,name=old_key_id,json=oldKeyId,proto3" json:"old_key_id,omitempty"`
-	OldUntilMs     int64    `protobuf:"varint,20,opt,name=old_until_ms,json=oldUntilMs,proto3" json:"old_until_ms,omitempty"`
-	Delivered      uint64   `protobuf:"varint,21,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Failed         uint64   `protobuf:"varint,22,opt,name=failed,proto3" json:"failed,omitempty"`
-	Dropped        uint64   `protobuf:"varint,23,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	DeliveredMs    int64    `protobuf:"varint,24,opt,name=delivered_ms,json=deliveredMs,proto3" json:"delivered_ms,omitempty"`
-	FailingSinceMs int64    `protobuf:"varint,25,opt,name=failing_since_ms,json=failingSinceMs,proto3" json:"failing_since_ms,omitempty"`
-	LastError      string   `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Alerts         []*Alert `protobuf:"bytes,27,rep,name=alerts,proto3" json:"alerts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	CreatedMs int64 `protobuf:"varint,16,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	UpdatedMs int64 `protobuf:"varint,17,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
+	// Signs as well, until old_until_ms; 0: there is no old secret.
+	OldSecret  []byte `protobuf:"bytes,18,opt,name=old_secret,json=oldSecret,proto3" json:"old_secret,omitempty"`
+	OldKeyId   string `protobuf:"bytes,19,opt,name=old_key_id,json=oldKeyId,proto3" json:"old_key_id,omitempty"`
+	OldUntilMs int64  `protobuf:"varint,20,opt,name=old_until_ms,json=oldUntilMs,proto3" json:"old_until_ms,omitempty"`
+	// Events. Those that failed were given up; for those that were dropped the outbox had no room.
+	Delivered uint64 `protobuf:"varint,21,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Failed    uint64 `protobuf:"varint,22,opt,name=failed,proto3" json:"failed,omitempty"`
+	Dropped   uint64 `protobuf:"varint,23,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// 0: nothing was delivered yet.
+	DeliveredMs int64 `protobuf:"varint,24,opt,name=delivered_ms,json=deliveredMs,proto3" json:"delivered_ms,omitempty"`
+	// 0: the last attempts did not all fail.
+	FailingSinceMs int64 `protobuf:"varint,25,opt,name=failing_since_ms,json=failingSinceMs,proto3" json:"failing_since_ms,omitempty"`
+	// While failing_since_ms is not 0.
+	LastError     string   `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Alerts        []*Alert `protobuf:"bytes,27,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hook) Reset() {
@@ -4086,7 +4092,7 @@ func (x *Hook) GetAlerts() []*Alert {
 	return nil
 }
 
-// Alert is an alert of a hook that fires.
+// Alert is an alert of a hook that fires. Those of a hook are sorted by kind, then subject.
 type Alert struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outbox.Kind.

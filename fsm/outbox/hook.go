@@ -14,53 +14,16 @@ import (
 // Hook is a webhook: the events that an operator wants, and where they are sent. The state has
 // an outbox for each hook; package api/hooks delivers the events. A *Hook is immutable.
 type Hook struct {
-	Name  string
-	URL   string
-	Kinds Kinds
-	Types []string // globs of the types of jobs (MatchGlob); none: all
-	Secret
-	OldSecret Secret // signs as well, until OldUntil
-	OldUntil  int64  // ms; 0: there is no old secret
-	Plain     bool   // http:// is allowed
-	Paused    bool   // events are kept and not sent
-
-	// Thresholds of the rules, and limits. 0: the default, which package api/hooks has,
-	// and BufferDefault.
-	OldestAgeMs    int64
-	FailurePercent int64
-	DeadGrew       int64
-	LagMs          int64
-	BufferBytes    int64
-	RetryForMs     int64
-
-	MadeBy       string // id of the principal that put it last
-	CreatedAt    int64  // ms
-	UpdatedAt    int64
-	Delivered    uint64 // events
-	Failed       uint64 // events that were given up
-	Dropped      uint64 // events for which the outbox had no room
-	DeliveredAt  int64  // ms; 0: nothing was delivered yet
-	FailingSince int64  // ms; 0: the last attempts did not all fail
-	LastError    string // while FailingSince is not 0
-	Alerts       []Alert
-
-	Pending int   // events in the outbox; derived
-	Bytes   int64 // of the outbox; derived
-}
-
-// Secret is the key of a hook's signatures.
-type Secret struct {
-	Key   string // sealed if KeyID is not ""
-	KeyID string // of the node-side key
+	*fsmpb.Hook
+	Pending int   // events in the outbox
+	Bytes   int64 // of the outbox
 }
 
 // Alert is an alert of a hook that fires.
-type Alert struct {
-	Kind    Kind
-	Subject string // what it is about, such as a type
-	Since   int64  // ms
-	ID      EventID
-}
+type Alert = fsmpb.Alert
+
+// AlertID returns the id of the event that announced an alert.
+func AlertID(a *Alert) EventID { return EventID{a.GetTerm(), a.GetIndex(), a.GetN()} }
 
 // EventID is the identity of an event: the LSN of its log entry, and its number among the
 // events of that entry, from 1. It is the same for all hooks and for every delivery.
@@ -217,7 +180,7 @@ func (h *Hook) Buffer() int64 { return cmp.Or(h.BufferBytes, BufferDefault) }
 
 // Wants reports whether the hook wants events of a kind about a subject.
 func (h *Hook) Wants(k Kind, subject string) bool {
-	if !h.Kinds.Has(k) {
+	if !Kinds(h.Kinds).Has(k) {
 		return false
 	}
 	return len(h.Types) == 0 || !k.aboutType() ||
@@ -231,9 +194,21 @@ func (k Kind) aboutType() bool {
 
 // FindAlert returns the place of an alert among those that fire, and whether it is there.
 func (h *Hook) FindAlert(k Kind, subject string) (at int, found bool) {
-	return slices.BinarySearchFunc(h.Alerts, Alert{Kind: k, Subject: subject}, func(a, b Alert) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
-	})
+	return slices.BinarySearchFunc(h.Alerts, &Alert{Kind: uint32(k), Subject: subject}, compareAlerts)
+}
+
+func compareAlerts(a, b *Alert) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
+}
+
+// key returns what the outboxes find a hook by.
+func key(name string) *Hook { return &Hook{Hook: &fsmpb.Hook{Name: name}} }
+
+// changed returns a copy whose record may be changed.
+func (h *Hook) changed() *Hook {
+	c := *h
+	c.Hook = fsmpb.Copy(h.Hook)
+	return &c
 }
 
 func (e *Event) size() int64 {
@@ -271,15 +246,11 @@ func Check(h *fsmpb.Hook) error {
 	}
 	for i, a := range h.Alerts {
 		known := a.GetKind() > 0 && a.GetKind() < numKinds && utf8.ValidString(a.GetSubject()) && len(a.GetSubject()) <= TextMax
-		if !known || i > 0 && !alertBefore(h.Alerts[i-1], a) {
+		if !known || i > 0 && compareAlerts(h.Alerts[i-1], a) >= 0 {
 			return ErrValue
 		}
 	}
 	return nil
-}
-
-func alertBefore(a, b *fsmpb.Alert) bool {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject)) < 0
 }
 
 // CheckNew refuses hooks that a PutHook cannot have.
@@ -304,44 +275,6 @@ func CheckAlert(a *fsmpb.SetAlert) error {
 	return nil
 }
 
-// ToPB returns the record of the hook in a snapshot.
-func (h *Hook) ToPB() *fsmpb.Hook {
-	p := &fsmpb.Hook{
-		Name: h.Name, Url: h.URL, Kinds: uint64(h.Kinds), Types: h.Types, Secret: []byte(h.Key), KeyId: h.KeyID,
-		OldSecret: []byte(h.OldSecret.Key), OldKeyId: h.OldSecret.KeyID, OldUntilMs: h.OldUntil, Plain: h.Plain, Paused: h.Paused,
-		OldestAgeMs: h.OldestAgeMs, FailurePercent: h.FailurePercent, DeadGrew: h.DeadGrew, LagMs: h.LagMs,
-		BufferBytes: h.BufferBytes, RetryForMs: h.RetryForMs, MadeBy: h.MadeBy, CreatedMs: h.CreatedAt, UpdatedMs: h.UpdatedAt,
-		Delivered: h.Delivered, Failed: h.Failed, Dropped: h.Dropped, DeliveredMs: h.DeliveredAt, FailingSinceMs: h.FailingSince,
-		LastError: h.LastError,
-	}
-	for _, a := range h.Alerts {
-		p.Alerts = append(p.Alerts, &fsmpb.Alert{
-			Kind: uint32(a.Kind), Subject: a.Subject, SinceMs: a.Since, Term: a.ID.Term, Index: a.ID.Index, N: a.ID.N,
-		})
-	}
-	return p
-}
-
-// FromPB returns the hook of a record. It copies the texts, which would keep a log entry in memory.
-func FromPB(p *fsmpb.Hook) *Hook {
-	h := &Hook{
-		Name: strings.Clone(p.Name), URL: strings.Clone(p.Url), Kinds: Kinds(p.Kinds), Types: cloneStrings(p.Types),
-		Secret:    Secret{string(p.Secret), strings.Clone(p.KeyId)},
-		OldSecret: Secret{string(p.OldSecret), strings.Clone(p.OldKeyId)}, OldUntil: p.OldUntilMs, Plain: p.Plain, Paused: p.Paused,
-		OldestAgeMs: p.OldestAgeMs, FailurePercent: p.FailurePercent, DeadGrew: p.DeadGrew, LagMs: p.LagMs,
-		BufferBytes: p.BufferBytes, RetryForMs: p.RetryForMs, MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UpdatedAt: p.UpdatedMs,
-		Delivered: p.Delivered, Failed: p.Failed, Dropped: p.Dropped, DeliveredAt: p.DeliveredMs, FailingSince: p.FailingSinceMs,
-		LastError: strings.Clone(p.LastError),
-	}
-	for _, a := range p.Alerts {
-		h.Alerts = append(h.Alerts, Alert{
-			Kind: kindOf(a.GetKind()), Subject: strings.Clone(a.GetSubject()), Since: a.GetSinceMs(),
-			ID: EventID{a.GetTerm(), a.GetIndex(), a.GetN()},
-		})
-	}
-	return h
-}
-
 // ToPB returns the record of the event in a snapshot.
 func (e *Event) ToPB() *fsmpb.HookEvent {
 	return &fsmpb.HookEvent{
@@ -362,10 +295,3 @@ func EventFromPB(p *fsmpb.HookEvent) *Event {
 
 // kindOf returns the kind of a record, which may be unknown.
 func kindOf(k uint32) Kind { return Kind(min(k, numKinds)) }
-
-func cloneStrings(in []string) (out []string) {
-	for _, s := range in {
-		out = append(out, strings.Clone(s))
-	}
-	return out
-}

@@ -2,6 +2,7 @@
 package outbox
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (s *State) Hooks(fn func(*Hook) bool) { s.hooks.Scan(fn) }
 func (s *State) HookCount() int { return s.hooks.Len() }
 
 // Hook returns the hook of that name, or nil.
-func (s *State) Hook(name string) *Hook { return s.hooks.Find(&Hook{Name: name}) }
+func (s *State) Hook(name string) *Hook { return s.hooks.Find(key(name)) }
 
 // HookEvents iterates over the events in the outbox of a hook that are after an id, oldest first.
 func (s *State) HookEvents(name string, after EventID) iter.Seq[*Event] {
@@ -83,10 +84,10 @@ var (
 // Put makes or replaces a hook. A replaced hook keeps its outbox, its counters, and the alerts
 // whose rules are unchanged.
 func (o *Outboxes) Put(op *fsmpb.PutHook, now int64) error {
-	h := FromPB(op.Hook)
-	h.CreatedAt, h.UpdatedAt = now, now
+	h := &Hook{Hook: fsmpb.Clone(op.Hook)}
+	h.CreatedMs, h.UpdatedMs = now, now
 	old := o.Hook(h.Name)
-	if old == nil && h.Key == "" {
+	if old == nil && len(h.Secret) == 0 {
 		return ErrNoHook // the hook whose secret it would keep is gone
 	}
 	total := h.Buffer()
@@ -107,20 +108,21 @@ func (o *Outboxes) Put(op *fsmpb.PutHook, now int64) error {
 
 // inherit gives h what it keeps of the hook that it replaces.
 func (h *Hook) inherit(old *Hook, overlapMs, now int64) {
-	h.OldSecret, h.OldUntil = old.OldSecret, old.OldUntil
+	h.OldSecret, h.OldKeyId, h.OldUntilMs = old.OldSecret, old.OldKeyId, old.OldUntilMs
+	other := !bytes.Equal(h.Secret, old.Secret) || h.KeyId != old.KeyId
 	switch {
-	case h.Key == "":
-		h.Secret = old.Secret
-	case h.Secret != old.Secret && overlapMs > 0:
-		h.OldSecret, h.OldUntil = old.Secret, now+min(overlapMs, math.MaxInt64-now)
-	case h.Secret != old.Secret:
-		h.OldSecret, h.OldUntil = Secret{}, 0
+	case len(h.Secret) == 0:
+		h.Secret, h.KeyId = old.Secret, old.KeyId
+	case other && overlapMs > 0:
+		h.OldSecret, h.OldKeyId, h.OldUntilMs = old.Secret, old.KeyId, now+min(overlapMs, math.MaxInt64-now)
+	case other:
+		h.OldSecret, h.OldKeyId, h.OldUntilMs = nil, "", 0
 	}
-	h.CreatedAt, h.Delivered, h.Failed, h.Dropped = old.CreatedAt, old.Delivered, old.Failed, old.Dropped
-	h.DeliveredAt, h.FailingSince, h.LastError = old.DeliveredAt, old.FailingSince, old.LastError
+	h.CreatedMs, h.Delivered, h.Failed, h.Dropped = old.CreatedMs, old.Delivered, old.Failed, old.Dropped
+	h.DeliveredMs, h.FailingSinceMs, h.LastError = old.DeliveredMs, old.FailingSinceMs, old.LastError
 	h.Pending, h.Bytes = old.Pending, old.Bytes
 	for _, a := range old.Alerts {
-		if h.Wants(a.Kind, a.Subject) {
+		if h.Wants(Kind(a.Kind), a.Subject) {
 			h.Alerts = append(h.Alerts, a)
 		}
 	}
@@ -129,13 +131,14 @@ func (h *Hook) inherit(old *Hook, overlapMs, now int64) {
 // Delete removes a hook and its outbox, in time proportional to the outbox, which
 // BufferMax bounds.
 func (o *Outboxes) Delete(name string) error {
-	if o.Hook(name) == nil {
+	h := o.Hook(name)
+	if h == nil {
 		return ErrNoHook
 	}
 	for e := o.oldest(name); e != nil; e = o.oldest(name) {
 		o.events.Delete(e)
 	}
-	o.hooks.Delete(&Hook{Name: name})
+	o.hooks.Delete(h)
 	return nil
 }
 
@@ -165,21 +168,21 @@ func (o *Outboxes) Report(op *fsmpb.ReportHook, now int64) (removed uint64, err 
 	if old == nil {
 		return 0, ErrNoHook
 	}
-	h := *old
-	delivered, failed := o.takeAll(&h, op.Delivered), o.takeAll(&h, op.Failed)
+	h := old.changed()
+	delivered, failed := o.takeAll(h, op.Delivered), o.takeAll(h, op.Failed)
 	h.Delivered += delivered
 	h.Failed += failed
 	if len(op.Delivered) > 0 {
-		h.DeliveredAt, h.FailingSince, h.LastError = now, 0, ""
+		h.DeliveredMs, h.FailingSinceMs, h.LastError = now, 0, ""
 	}
 	if op.Error != "" {
-		h.FailingSince = cmp.Or(h.FailingSince, now)
+		h.FailingSinceMs = cmp.Or(h.FailingSinceMs, now)
 		h.LastError = cut(op.Error)
 	}
-	if h.OldUntil != 0 && h.OldUntil <= now {
-		h.OldSecret, h.OldUntil = Secret{}, 0
+	if h.OldUntilMs != 0 && h.OldUntilMs <= now {
+		h.OldSecret, h.OldKeyId, h.OldUntilMs = nil, "", 0
 	}
-	o.hooks.Set(&h)
+	o.hooks.Set(h)
 	return delivered + failed, nil
 }
 
@@ -218,8 +221,8 @@ func (o *Outboxes) SetAlert(op *fsmpb.SetAlert, at Stamp) error {
 		return ErrTooMany
 	}
 	o.number++
-	alert := Alert{Kind: kind, Subject: subject, Since: at.Now, ID: EventID{at.Term, at.Index, o.number}}
-	changed := *h
+	alert := &Alert{Kind: uint32(kind), Subject: subject, SinceMs: at.Now, Term: at.Term, Index: at.Index, N: o.number}
+	changed := h.changed()
 	changed.Alerts = slices.Clone(h.Alerts)
 	if op.Firing {
 		changed.Alerts = slices.Insert(changed.Alerts, i, alert)
@@ -227,9 +230,9 @@ func (o *Outboxes) SetAlert(op *fsmpb.SetAlert, at Stamp) error {
 		alert = changed.Alerts[i]
 		changed.Alerts = slices.Delete(changed.Alerts, i, i+1)
 	}
-	o.send(&changed, &Event{
+	o.send(changed, &Event{
 		Kind: kind, Subject: alert.Subject, Text: cut(op.Text),
-		Resolved: !op.Firing, Alert: alert.ID, Since: alert.Since,
+		Resolved: !op.Firing, Alert: AlertID(alert), Since: alert.SinceMs,
 	}, at)
 	return nil
 }
@@ -251,12 +254,16 @@ func (o *Outboxes) Tell(e Event, at Stamp) {
 // send puts the event with the number o.number into the outbox of a hook. It drops the oldest
 // ones if the outbox is full. It replaces h.
 func (o *Outboxes) send(h *Hook, e *Event, at Stamp) {
-	own := *h
+	own, dropped := *h, uint64(0)
 	e.Hook, e.ID, e.At, e.Actor = h.Name, EventID{at.Term, at.Index, o.number}, at.Now, at.Actor
 	o.store(&own, e)
 	for own.Bytes > own.Buffer() {
 		o.take(&own, o.oldest(h.Name))
-		own.Dropped++
+		dropped++
+	}
+	if dropped > 0 {
+		own.Hook = fsmpb.Copy(h.Hook)
+		own.Dropped += dropped
 	}
 	o.hooks.Set(&own)
 }
@@ -284,17 +291,15 @@ var (
 )
 
 // Add adds a hook of a stored state, with an empty outbox.
-func (o *Outboxes) Add(h *Hook) error {
-	err := Check(h.ToPB())
-	if o.Hook(h.Name) != nil {
+func (o *Outboxes) Add(h *fsmpb.Hook) error {
+	err := Check(h)
+	if o.Hook(h.GetName()) != nil {
 		err = errTwice
 	}
 	if err != nil {
-		return fmt.Errorf("hook %q: %w", h.Name, err)
+		return fmt.Errorf("hook %q: %w", h.GetName(), err)
 	}
-	own := *h
-	own.Pending, own.Bytes = 0, 0
-	o.hooks.Set(&own)
+	o.hooks.Set(&Hook{Hook: h})
 	return nil
 }
 

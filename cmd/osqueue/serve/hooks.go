@@ -79,7 +79,7 @@ var (
 		counter("hook_events_dropped_total", "Events for which the outbox had no room.", func(h *outbox.Hook) float64 { return float64(h.Dropped) }, "hook"),
 		gauge("hook_events_pending", "Events in the outbox.", func(h *outbox.Hook) float64 { return float64(h.Pending) }, "hook"),
 		gauge("hook_outbox_bytes", "Size of the outbox.", func(h *outbox.Hook) float64 { return float64(h.Bytes) }, "hook"),
-		gauge("hook_failing", "1 while all deliveries fail.", func(h *outbox.Hook) float64 { return oneIf(h.FailingSince != 0) }, "hook"),
+		gauge("hook_failing", "1 while all deliveries fail.", func(h *outbox.Hook) float64 { return oneIf(h.FailingSinceMs != 0) }, "hook"),
 		gauge("hook_alerts_firing", "Alerts that fire.", func(h *outbox.Hook) float64 { return float64(len(h.Alerts)) }, "hook"),
 	}
 	descHookLag      = desc("hook_lag_seconds", "Age of the oldest event in the outbox; 0 without one.", "hook")
