@@ -167,7 +167,7 @@ func (g *rig) state() string {
 		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Execution().Token, j.Execution().Heartbeat, j.Details())
 		return true
 	})
-	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, *q); return true })
+	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, q); return true })
 	for c := range v.Crons("") {
 		fmt.Fprintln(&b, c.Name, c.NextAtMs, c.UpdatedAtMs, c.Fired)
 	}

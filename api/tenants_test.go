@@ -251,7 +251,7 @@ func ofOthers(g *rig) string {
 	v.Workers("")(func(w *fsm.Worker) bool { return add("worker", own(w.Name), *w) })
 	v.Crons("")(func(c *fsm.Cron) bool { return add("schedule", own(c.Name), c) })
 	v.Batches("")(func(b *fsm.JobBatch) bool { return add("batch", own(b.Id), b) })
-	v.Queues(func(q *fsm.QueueSettings) bool { return add("type", false, *q) })
+	v.Queues(func(q *fsm.QueueSettings) bool { return add("type", false, q) })
 	v.Tokens("")(func(k *fsm.Token) bool { return add("token", false, k.Id) })
 	v.Hooks(func(h *outbox.Hook) bool { return add("hook", false, h.Url) })
 	return strings.Join(out, "\n")

@@ -158,7 +158,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		"negative attempts":        job(func(j *fsm.Job) { j.Attempts = -1 }),
 		"a worker twice":           func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
 		"a pause without a pause": func(b *fsm.Builder) error {
-			return b.AddQueue(&fsm.QueueSettings{Name: "t", Pause: fsm.Pause{Since: 1}})
+			return b.AddQueue(&fsm.QueueSettings{Name: "t", Pause: &fsmpb.Pause{SinceMs: 1}})
 		},
 		"a claim without leases":     claims(0),
 		"a claim of the future":      claims(100),

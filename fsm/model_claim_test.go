@@ -123,7 +123,7 @@ func (m *model) running(counts func(*fsm.Job) bool) (n int64) {
 
 // level returns the level of a rate now.
 func (m *model) level(q *fsm.QueueSettings) int64 {
-	level := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(q.LevelAt))
+	level := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(q.LevelAtMs))
 	level.Mul(level, big.NewInt(q.RateMilli))
 	level.Add(level, big.NewInt(q.Level))
 	return min(clamped(level), fullLevel(q))
@@ -150,9 +150,9 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 		j.Exec.Unconfirmed = op.Confirms && j.Attempts >= m.maxAttempts(j) && j.Details().GivenBack < 3
 	})
 	if q.RateMilli > 0 {
-		taken := *q
-		taken.Level, taken.LevelAt = m.level(q)-permit, m.meta.Now
-		m.queues = put(m.queues, &taken, byQueueName)
+		taken := fsmpb.Copy(q)
+		taken.Level, taken.LevelAtMs = m.level(q)-permit, m.meta.Now
+		m.queues = put(m.queues, taken, byQueueName)
 	}
 	m.rotate(j)
 	return j

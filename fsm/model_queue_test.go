@@ -30,18 +30,18 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		}
 		was := m.settingsOf(op.Name).Pause
 		m.queues = slices.DeleteFunc(slices.Clone(m.queues), func(q *fsm.QueueSettings) bool { return q.Name == op.Name })
-		m.queueSet(op.Name, was, fsm.Pause{}, false)
+		m.queueSet(op.Name, was, nil, false)
 		return fsm.Result{}
 	}
 	old := m.settingsOf(op.Name)
-	q := *old
+	q := fsmpb.Copy(old)
 	if op.Paused != nil {
-		since := q.Pause.Since
-		q.Paused, q.Pause = *op.Paused, fsm.Pause{}
+		since := q.Pause.GetSinceMs()
+		q.Paused, q.Pause = *op.Paused, nil
 		if p := op.Pause; p != nil {
-			q.Pause = fsm.Pause{Reason: p.Reason, By: p.By, Until: p.UntilMs, Since: since}
+			q.Pause = &fsmpb.Pause{Reason: p.Reason, By: p.By, UntilMs: p.UntilMs, SinceMs: since}
 			if since == 0 {
-				q.Pause.Since = m.meta.Now
+				q.Pause.SinceMs = m.meta.Now
 			}
 		}
 	}
@@ -76,31 +76,31 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		}
 	}
 	if op.Backoff != nil {
-		if q.Backoff = backoffOf(op.Backoff); q.Backoff.Kind == backoff.Unset {
-			q.Backoff = backoff.Backoff{}
+		if q.Backoff = op.Backoff; backoff.Kind(q.Backoff.Kind) == backoff.Unset {
+			q.Backoff = nil
 		}
 	}
 	switch {
 	case q.RateMilli == 0:
-		q.Level, q.LevelAt = 0, 0
+		q.Level, q.LevelAtMs = 0, 0
 	case q.RateMilli != old.RateMilli || q.Burst != old.Burst:
-		q.Level, q.LevelAt = fullLevel(&q), m.meta.Now
+		q.Level, q.LevelAtMs = fullLevel(q), m.meta.Now
 	}
-	m.queues = put(m.queues, &q, byQueueName)
+	m.queues = put(m.queues, q, byQueueName)
 	m.queueSet(op.Name, old.Pause, q.Pause, q.Paused)
 	return fsm.Result{}
 }
 
 // queueSet is the event of a change of settings, which tells what it did to a pause that has
 // a description.
-func (m *model) queueSet(name string, was, is fsm.Pause, paused bool) {
+func (m *model) queueSet(name string, was, is *fsmpb.Pause, paused bool) {
 	text := "paused"
 	switch {
-	case was == is:
+	case was.String() == is.String():
 		text = ""
 	case !paused:
 		text = "resumed"
-	case is.Reason != "":
+	case is.GetReason() != "":
 		text = "paused: " + is.Reason
 	}
 	m.events = append(m.events, event{kind: fsm.QueueSet, name: name, text: text})

@@ -207,7 +207,7 @@ func (m *model) maxAttempts(j *fsm.Job) int32 {
 func (m *model) backoff(j *fsm.Job) int64 {
 	b := j.Options().Backoff
 	if b.Kind == backoff.Unset {
-		b = m.settingsOf(j.Type).Backoff
+		b = backoff.FromPB(m.settingsOf(j.Type).Backoff)
 	}
 	delay := big.NewInt(b.BaseMs)
 	switch n := int64(j.Attempts); b.Kind {

@@ -241,8 +241,8 @@ func (m *model) next() (first deadline, ok bool) {
 		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
 	}
 	for _, q := range m.queues {
-		if q.Pause.Until != 0 {
-			consider(deadline{q.Pause.Until, dueResume, q.Name})
+		if q.Pause.GetUntilMs() != 0 {
+			consider(deadline{q.Pause.UntilMs, dueResume, q.Name})
 		}
 	}
 	return first, ok
@@ -313,9 +313,9 @@ func (m *model) fallsDue(d deadline) {
 		j := m.job(d.key)
 		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
 	case dueResume:
-		q := *m.settingsOf(d.key)
-		q.Paused, q.Pause = false, fsm.Pause{}
-		m.queues = put(m.queues, &q, byQueueName)
+		q := fsmpb.Copy(m.settingsOf(d.key))
+		q.Paused, q.Pause = false, nil
+		m.queues = put(m.queues, q, byQueueName)
 		m.events = append(m.events, event{kind: fsm.QueueSet, name: d.key, text: "resumed: the end of the pause has come"})
 	}
 }

@@ -2,21 +2,14 @@ package fsm
 
 import (
 	"errors"
-	"strings"
 	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm/fsmpb"
 )
 
-// Pause describes the pause of a type.
-type Pause struct {
-	Reason string // UTF-8, at most PauseTextMax bytes
-	By     string // who paused it, the same
-	Since  int64  // ms
-	Until  int64  // ms, when the machine ends the pause; 0: never
-}
-
-// PauseTextMax is the largest length of Pause.Reason and of Pause.By, in bytes.
+// PauseTextMax is the largest length of the texts of a pause, in bytes.
 const PauseTextMax = 512
 
 var errPause = errors.New("a pause has a text that is too long or not UTF-8, an invalid time, or a type that is not paused")
@@ -27,41 +20,30 @@ func checkPause(op *fsmpb.SetQueue) error {
 	if p == nil {
 		return nil
 	}
-	of := pauseFromPB(p)
-	of.Since = 1 // the machine sets it
-	return need(p.SinceMs == 0 && !op.Remove && of.valid(op.GetPaused()), errPause)
+	of := fsmpb.Copy(p)
+	of.SinceMs = 1 // the machine sets it
+	return need(p.SinceMs == 0 && !op.Remove && validPause(of, op.GetPaused()), errPause)
 }
 
-// valid reports whether a type that is paused, or is not, can have the pause p.
-func (p Pause) valid(paused bool) bool {
-	if p == (Pause{}) {
+// validPause reports whether a type that is paused, or is not, can have the pause p.
+func validPause(p *fsmpb.Pause, paused bool) bool {
+	if p == nil {
 		return true
 	}
 	ok := func(text string) bool { return len(text) <= PauseTextMax && utf8.ValidString(text) }
-	return paused && p.Since > 0 && p.Until >= 0 && ok(p.Reason) && ok(p.By)
+	return paused && p.SinceMs > 0 && p.UntilMs >= 0 && ok(p.Reason) && ok(p.By)
 }
 
-func pauseToPB(p Pause) *fsmpb.Pause {
-	if p == (Pause{}) {
-		return nil
-	}
-	return &fsmpb.Pause{Reason: p.Reason, By: p.By, UntilMs: p.Until, SinceMs: p.Since}
-}
-
-func pauseFromPB(p *fsmpb.Pause) Pause {
-	return Pause{Reason: p.GetReason(), By: p.GetBy(), Since: p.GetSinceMs(), Until: p.GetUntilMs()}
-}
-
-// pause sets, at the time now, whether a type is paused. A new pause of a paused type
+// setPause sets, at the time now, whether a type is paused. A new pause of a paused type
 // replaces the reason and the end, and keeps the beginning.
-func (s *QueueSettings) pause(now int64, paused bool, op *fsmpb.Pause) {
+func setPause(s *QueueSettings, now int64, paused bool, op *fsmpb.Pause) {
 	since := now
-	if s.Paused && s.Pause.Since != 0 {
-		since = s.Pause.Since
+	if s.Paused && s.Pause.GetSinceMs() != 0 {
+		since = s.Pause.SinceMs
 	}
-	s.Paused, s.Pause = paused, Pause{}
+	s.Paused, s.Pause = paused, fsmpb.Clone(op)
 	if op != nil {
-		s.Pause = Pause{Reason: strings.Clone(op.Reason), By: strings.Clone(op.By), Since: since, Until: op.UntilMs}
+		s.Pause.SinceMs = since
 	}
 }
 
@@ -69,9 +51,9 @@ func (s *QueueSettings) pause(now int64, paused bool, op *fsmpb.Pause) {
 func (e *entry) resume(q *queue) {
 	e.firings--
 	q.resumeAt = 0
-	s := *q.settings
-	s.Paused, s.Pause = false, Pause{}
-	e.types.useSettings(q, &s)
+	s := fsmpb.Copy(q.settings)
+	s.Paused, s.Pause = false, nil
+	e.types.useSettings(q, s)
 	e.events = append(e.events, Event{Kind: QueueSet, Name: q.name, Text: pauseEnded})
 }
 
@@ -85,19 +67,13 @@ const (
 // pauseText returns the text of the event of a change of settings from was to s; each may be
 // nil.
 func pauseText(was, s *QueueSettings) string {
-	var before, after Pause
-	if was != nil {
-		before = was.Pause
-	}
-	if s != nil {
-		after = s.Pause
-	}
+	after := s.GetPause()
 	switch {
-	case before == after:
+	case proto.Equal(was.GetPause(), after):
 		return ""
-	case after == (Pause{}) && (s == nil || !s.Paused):
+	case after == nil && !s.GetPaused():
 		return resumedText
-	case after.Reason != "":
+	case after.GetReason() != "":
 		return pausedText + ": " + after.Reason
 	}
 	return pausedText

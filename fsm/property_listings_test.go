@@ -132,7 +132,7 @@ func collected[T any](scan func(func(*T) bool)) (list []*T) {
 
 // checkRecords compares the records beside jobs, workers and claims.
 func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
-	sameRecords(t, "settings", collected(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return *q })
+	sameRecords(t, "settings", collected(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return q.String() })
 	sameRecords(t, "turns", collected(v.Turns), naive.turns, func(o *fsm.Turn) any { return o.String() })
 	crons := collected(v.Crons(""))
 	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {

@@ -350,10 +350,10 @@ func (m *model) permitComesBack(q *fsm.QueueSettings) bool {
 	if q.RateMilli <= 0 || m.level(q) >= permit {
 		return false
 	}
-	free := *q
+	free := fsmpb.Copy(q)
 	free.RateMilli = 0
 	c := m.copied()
-	c.queues = put(c.queues, &free, byQueueName)
+	c.queues = put(c.queues, free, byQueueName)
 	return c.bestOfType(q.Name) != nil
 }
 

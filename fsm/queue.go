@@ -164,14 +164,14 @@ func (t *types) endWait(q *queue, j *Job) {
 func (t *types) countRunning(q *queue, name string, n int) {
 	g := q.group(name)
 	g.running += n
-	if s := q.settings; n < 0 && s != nil && s.limitsRunning() {
+	if s := q.settings; n < 0 && s != nil && limitsRunning(s) {
 		t.arrive(q, 1)
 	}
 	t.refresh(q, g)
 	q.dropGroup(g)
 }
 
-func (s *QueueSettings) limitsRunning() bool { return s.MaxRunning > 0 || s.MaxRunningPerGroup > 0 }
+func limitsRunning(s *QueueSettings) bool { return s.MaxRunning > 0 || s.MaxRunningPerGroup > 0 }
 
 // joinRotation puts a group that begins to wait at the end of the rotation. If only one
 // other group was waiting, that group has no turn yet and gets one first.
@@ -296,14 +296,14 @@ func (t *types) open(q *queue) bool {
 		t.timePermit(q, 0)
 		return false
 	}
-	if s.RateMilli <= 0 || s.level(t.meta.Now) >= permit {
+	if s.RateMilli <= 0 || rateLevel(s, t.meta.Now) >= permit {
 		if q.permitAt != 0 { // the permit came before its timer fired
 			t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
 		}
 		t.timePermit(q, 0)
 		return true
 	}
-	at := s.permitAt()
+	at := nextPermit(s)
 	if at <= t.meta.Now { // the time has saturated
 		at = 0
 	}
@@ -360,12 +360,4 @@ func (m *Machine) Wakeups(fn func(jobType string, n int)) {
 			fn(q.name, n)
 		}
 	}
-}
-
-// SameAs reports whether two types have the same settings. The level of the rate does not
-// matter.
-func (s *QueueSettings) SameAs(o *QueueSettings) bool {
-	a, b := *s, *o
-	a.Level, a.LevelAt, b.Level, b.LevelAt = 0, 0, 0, 0
-	return a == b
 }

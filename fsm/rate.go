@@ -1,6 +1,10 @@
 package fsm
 
-import "math"
+import (
+	"math"
+
+	"osqueue/fsm/fsmpb"
+)
 
 // The rate of a type is a token bucket. It is computed in integers, so that every node
 // gets the same result: the unit is a millionth of a permit, and RateMilli units are
@@ -11,32 +15,32 @@ const (
 	burstMax = 1_000_000_000
 )
 
-// full returns the capacity of the bucket.
-func (s *QueueSettings) full() int64 { return min(max(s.Burst, 1), burstMax) * permit }
+// fullRate returns the capacity of the bucket.
+func fullRate(s *QueueSettings) int64 { return min(max(s.Burst, 1), burstMax) * permit }
 
-// level returns the content of the bucket at the time now.
-func (s *QueueSettings) level(now int64) int64 {
-	missing, elapsed := s.full()-s.Level, now-s.LevelAt
+// rateLevel returns the content of the bucket at the time now.
+func rateLevel(s *QueueSettings, now int64) int64 {
+	missing, elapsed := fullRate(s)-s.Level, now-s.LevelAtMs
 	if elapsed <= 0 || missing <= 0 {
 		return s.Level
 	}
 	if elapsed > missing/s.RateMilli {
-		return s.full()
+		return fullRate(s)
 	}
 	return s.Level + elapsed*s.RateMilli
 }
 
-// permitAt returns the first moment, in ms, at which the bucket has a permit again.
-func (s *QueueSettings) permitAt() int64 {
+// nextPermit returns the first moment, in ms, at which the bucket has a permit again.
+func nextPermit(s *QueueSettings) int64 {
 	missing := permit - s.Level
-	return later(s.LevelAt, (missing-1)/s.RateMilli+1)
+	return later(s.LevelAtMs, (missing-1)/s.RateMilli+1)
 }
 
-// fill fills the bucket. Without a rate it resets the level to 0.
-func (s *QueueSettings) fill(now int64) {
-	s.Level, s.LevelAt = 0, 0
+// fillRate fills the bucket. Without a rate it resets the level to 0.
+func fillRate(s *QueueSettings, now int64) {
+	s.Level, s.LevelAtMs = 0, 0
 	if s.RateMilli > 0 {
-		s.Level, s.LevelAt = s.full(), now
+		s.Level, s.LevelAtMs = fullRate(s), now
 	}
 }
 
@@ -46,12 +50,12 @@ func (t *types) takePermit(q *queue) {
 	if old == nil || old.RateMilli <= 0 {
 		return
 	}
-	s := *old
-	level := s.level(t.meta.Now)
+	s := fsmpb.Clone(old)
+	level := rateLevel(s, t.meta.Now)
 	t.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
-	s.Level, s.LevelAt = level-permit, t.meta.Now
-	q.settings = &s
-	t.settings.Set(&s)
+	s.Level, s.LevelAtMs = level-permit, t.meta.Now
+	q.settings = s
+	t.settings.Set(s)
 	t.refreshHead(q)
 }
 
@@ -69,7 +73,7 @@ func (t *types) claimCapacity(q *queue) int {
 		n = min(n, max(s.MaxRunning-int64(q.counts[InProgress]), 0))
 	}
 	if s.RateMilli > 0 {
-		n = min(n, s.level(t.meta.Now)/permit)
+		n = min(n, rateLevel(s, t.meta.Now)/permit)
 	}
 	return int(n)
 }

@@ -1,7 +1,8 @@
 package fsm
 
 import (
-	"osqueue/fsm/backoff"
+	"math"
+
 	"osqueue/fsm/fsmpb"
 )
 
@@ -13,6 +14,7 @@ type (
 	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
 	Cron          = fsmpb.Cron          // a schedule
 	JobBatch      = fsmpb.JobBatch      // counts jobs that belong together
+	QueueSettings = fsmpb.QueueSettings // the settings of a type
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
 	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key
@@ -20,29 +22,6 @@ type (
 
 // Unset is the value of a setting that takes the default, where 0 has a meaning.
 const Unset = -1
-
-// QueueSettings has the settings of a type, and the level of its rate.
-type QueueSettings struct {
-	Name               string
-	Paused             bool
-	Pause              Pause // zero if it is not paused
-	MaxRunning         int64 // 0: no limit, as in all fields below without Unset
-	MaxRunningPerGroup int64 // of each group with a name
-	RateMilli          int64 // claims per second, in thousandths
-	Burst              int64 // claims that may come at once; less than 1 counts as 1
-	LeaseMs            int64 // 0 takes the default
-	TimeoutMs          int64
-	MaxAttempts        int64 // Unset takes the default
-	Backoff            backoff.Backoff
-	RetainMs           int64 // of completed jobs; Unset takes the default
-	RetainCount        int64 // of completed jobs; Unset takes the default
-	MaxJobs            int64 // that have not ended
-	MaxBytes           int64 // of payloads, results and logs
-	MaxPayload         int64 // bytes of one payload
-
-	Level   int64 // permits left at LevelAt, in millionths
-	LevelAt int64 // ms
-}
 
 // OverlapPolicy is the behaviour of a schedule while its last job has not ended.
 type OverlapPolicy uint8
@@ -99,3 +78,7 @@ type Place struct {
 	Status Status
 	Seq    uint64
 }
+
+// narrow converts v to T. A value that does not fit becomes the largest one, which the
+// builder refuses as unknown.
+func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }

@@ -187,7 +187,7 @@ func (t *types) backoff(j *Job, random uint64) int64 {
 		if s == nil {
 			return 0
 		}
-		b = s.Backoff
+		b = backoff.FromPB(s.Backoff)
 	}
 	return b.Wait(j.Attempts, random, j.Execution().Token)
 }

@@ -13,8 +13,8 @@ const queuesMax = 10_000
 
 func bySettings(a, b *QueueSettings) bool { return a.Name < b.Name }
 
-func defaultQueue(name string) QueueSettings {
-	return QueueSettings{Name: name, MaxAttempts: Unset, RetainMs: Unset, RetainCount: Unset}
+func defaultQueue(name string) *QueueSettings {
+	return &QueueSettings{Name: name, MaxAttempts: Unset, RetainMs: Unset, RetainCount: Unset}
 }
 
 // setQueue changes the settings of a type, or removes them.
@@ -38,15 +38,15 @@ func (e *entry) setQueue(op *fsmpb.SetQueue) Result {
 }
 
 func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSettings {
-	var s QueueSettings
+	var s *QueueSettings
 	if old == nil {
 		s = defaultQueue(t.queue(op.Name).name)
 	} else {
-		s = *old
+		s = fsmpb.Copy(old)
 	}
 	rate, burst := s.RateMilli, s.Burst
 	if op.Paused != nil {
-		s.pause(t.meta.Now, *op.Paused, op.Pause)
+		setPause(s, t.meta.Now, *op.Paused, op.Pause)
 	}
 	assign(&s.MaxRunning, op.MaxRunning, 0)
 	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
@@ -61,15 +61,15 @@ func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSe
 	assign(&s.MaxBytes, op.MaxBytes, 0)
 	assign(&s.MaxPayload, op.MaxPayload, 0)
 	if op.Backoff != nil {
-		s.Backoff = backoff.FromPB(op.Backoff)
-		if s.Backoff.Kind == backoff.Unset {
-			s.Backoff = backoff.Backoff{}
+		s.Backoff = fsmpb.Clone(op.Backoff)
+		if s.Backoff.Kind == uint32(backoff.Unset) {
+			s.Backoff = nil
 		}
 	}
 	if old == nil || s.RateMilli != rate || s.Burst != burst {
-		s.fill(t.meta.Now)
+		fillRate(s, t.meta.Now)
 	}
-	return &s
+	return s
 }
 
 // assign sets a field to value if there is one; a negative value means the default.
@@ -91,7 +91,7 @@ func (t *types) useSettings(q *queue, s *QueueSettings) {
 	resumeAt := int64(0)
 	if s != nil {
 		t.settings.Set(s)
-		resumeAt = s.Pause.Until
+		resumeAt = s.Pause.GetUntilMs()
 	}
 	t.timers.move(&q.resumeAt, resumeAt, timerResume, q.name)
 	for _, g := range q.groups {

@@ -20,7 +20,7 @@ import (
 //	fsmpb.Job, by status, then seq
 //	fsmpb.Worker, by name
 //	fsmpb.ClaimRecord, by first token
-//	fsmpb.Queue, by name
+//	fsmpb.QueueSettings, by name
 //	fsmpb.Turn, by type, then group
 //	fsmpb.Cron, by name
 //	fsmpb.JobBatch, by id
@@ -93,7 +93,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	})
 	v.workers.Scan(func(w *Worker) bool { return fn(workerToPB(w)) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
-	v.queues.Scan(func(q *QueueSettings) bool { return fn(queueToPB(q)) })
+	v.queues.Scan(func(q *QueueSettings) bool { return fn(q) })
 	v.turns.Scan(func(t *Turn) bool { return fn(t) })
 	v.crons.Scan(func(c *Cron) bool { return fn(c) })
 	v.batches.Scan(func(b *JobBatch) bool { return fn(b) })
@@ -146,7 +146,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return d.jobs(meta.Jobs, b) },
 		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
 		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
-		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
+		func() error { return records(d, meta.Queues, asItIs, b.AddQueue) },
 		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
 		func() error { return records(d, meta.Crons, asItIs, b.AddCron) },
 		func() error { return records(d, meta.Batches, asItIs, b.AddBatch) },

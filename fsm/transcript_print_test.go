@@ -374,7 +374,8 @@ func queueLine(q *fsm.QueueSettings) string {
 	var s sheet
 	s.WriteString(q.Name)
 	s.flag("paused", q.Paused)
-	s.add("pause", fmt.Sprintf("%+v", q.Pause), q.Pause != fsm.Pause{})
+	p := q.Pause
+	s.add("pause", fmt.Sprintf("{Reason:%s By:%s Since:%d Until:%d}", p.GetReason(), p.GetBy(), p.GetSinceMs(), p.GetUntilMs()), p != nil)
 	s.num("running", q.MaxRunning, 0)
 	s.num("pergroup", q.MaxRunningPerGroup, 0)
 	s.num("rate", q.RateMilli, 0)
@@ -382,14 +383,14 @@ func queueLine(q *fsm.QueueSettings) string {
 	s.num("lease", q.LeaseMs, 0)
 	s.num("timeout", q.TimeoutMs, 0)
 	s.num("attempts", q.MaxAttempts, fsm.Unset)
-	b := q.Backoff
+	b := backoff.FromPB(q.Backoff)
 	s.add("backoff", fmt.Sprintf("(%v,%d,%d,%d)", b.Kind, b.BaseMs, b.CapMs, b.Jitter), b != backoff.Backoff{})
 	s.num("retain", q.RetainMs, fsm.Unset)
 	s.num("keep", q.RetainCount, fsm.Unset)
 	s.num("jobs", q.MaxJobs, 0)
 	s.num("bytes", q.MaxBytes, 0)
 	s.num("payload", q.MaxPayload, 0)
-	s.add("level", fmt.Sprintf("%d@%d", q.Level, q.LevelAt), q.RateMilli != 0)
+	s.add("level", fmt.Sprintf("%d@%d", q.Level, q.LevelAtMs), q.RateMilli != 0)
 	return s.String()
 }
 

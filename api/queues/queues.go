@@ -15,6 +15,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
@@ -118,10 +119,11 @@ func oldestAt(v *fsm.View, name string) (ms int64) {
 
 // pauseOf returns the description of the pause of a type, or nil. q may be nil.
 func pauseOf(q *fsm.QueueSettings) *v1.Pause {
-	if q == nil {
+	p := q.GetPause()
+	if p == nil {
 		return nil
 	}
-	return core.UnlessZero(v1.Pause(q.Pause))
+	return &v1.Pause{Reason: p.Reason, By: p.By, Since: p.SinceMs, Until: p.UntilMs}
 }
 
 // settingsOf returns the settings of a type; nil means the defaults.
@@ -129,6 +131,7 @@ func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 	if q == nil {
 		return v1.QueueSettings{}
 	}
+	b := backoff.FromPB(q.Backoff)
 	return v1.QueueSettings{
 		Paused:             q.Paused,
 		MaxRunning:         q.MaxRunning,
@@ -138,7 +141,7 @@ func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 		LeaseMs:            q.LeaseMs,
 		TimeoutMs:          q.TimeoutMs,
 		MaxAttempts:        unlessUnset(q.MaxAttempts),
-		Backoff:            core.UnlessZero(v1.Backoff{Kind: q.Backoff.Kind.String(), BaseMs: q.Backoff.BaseMs, CapMs: q.Backoff.CapMs, Jitter: int64(q.Backoff.Jitter)}),
+		Backoff:            core.UnlessZero(v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}),
 		RetainMs:           unlessUnset(q.RetainMs),
 		RetainCount:        unlessUnset(q.RetainCount),
 		MaxJobs:            q.MaxJobs,

@@ -2738,8 +2738,9 @@ func (x *SetQueue) GetPause() *Pause {
 
 // Pause describes the pause of a type.
 type Pause struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// UTF-8, at most fsm.PauseTextMax bytes, as the name of who paused it.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Who paused it.
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// When the machine ends the pause; 0 is never.

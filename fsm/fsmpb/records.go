@@ -62,3 +62,11 @@ func (t *Token) TenantID() string {
 // FamilyID returns the id of the first token of the chain of rotations. Claims and quotas
 // belong to the family.
 func (t *Token) FamilyID() string { return cmp.Or(t.Family, t.Id) }
+
+// SameAs reports whether two types have the same settings. The level of the rate does not
+// matter.
+func (s *QueueSettings) SameAs(o *QueueSettings) bool {
+	a, b := Copy(s), Copy(o)
+	a.Level, a.LevelAtMs, b.Level, b.LevelAtMs = 0, 0, 0, 0
+	return proto.Equal(a, b)
+}

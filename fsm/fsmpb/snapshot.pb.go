@@ -1089,31 +1089,57 @@ func (x *ClaimRecord) GetJobIds() []string {
 	return nil
 }
 
-// Queue has the settings of a type, and where its rate stands.
-type Queue struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// All of its members are there.
-	Settings      *SetQueue `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
-	Level         int64     `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
-	LevelAtMs     int64     `protobuf:"varint,3,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
+// QueueSettings has the settings of a type, and the level of its rate.
+type QueueSettings struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Paused bool                   `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Absent if it is not paused, or the pause has no description.
+	Pause *Pause `protobuf:"bytes,3,opt,name=pause,proto3" json:"pause,omitempty"`
+	// 0: no limit, as in all fields below without fsm.Unset.
+	MaxRunning int64 `protobuf:"varint,4,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	// Of each group with a name.
+	MaxRunningPerGroup int64 `protobuf:"varint,5,opt,name=max_running_per_group,json=maxRunningPerGroup,proto3" json:"max_running_per_group,omitempty"`
+	// Claims a second, in thousandths.
+	RateMilli int64 `protobuf:"varint,6,opt,name=rate_milli,json=rateMilli,proto3" json:"rate_milli,omitempty"`
+	// Claims that may come at once; less than 1 counts as 1.
+	Burst int64 `protobuf:"varint,7,opt,name=burst,proto3" json:"burst,omitempty"`
+	// 0 takes the default.
+	LeaseMs   int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	TimeoutMs int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// fsm.Unset takes the default.
+	MaxAttempts int64    `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	Backoff     *Backoff `protobuf:"bytes,11,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	// Of completed jobs; fsm.Unset takes the default.
+	RetainMs    int64 `protobuf:"varint,12,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
+	RetainCount int64 `protobuf:"varint,13,opt,name=retain_count,json=retainCount,proto3" json:"retain_count,omitempty"`
+	// That have not ended.
+	MaxJobs int64 `protobuf:"varint,14,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
+	// Of payloads, results and logs.
+	MaxBytes int64 `protobuf:"varint,15,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Bytes of one payload.
+	MaxPayload int64 `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
+	// Permits left at level_at_ms, in millionths.
+	Level         int64 `protobuf:"varint,17,opt,name=level,proto3" json:"level,omitempty"`
+	LevelAtMs     int64 `protobuf:"varint,18,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Queue) Reset() {
-	*x = Queue{}
+func (x *QueueSettings) Reset() {
+	*x = QueueSettings{}
 	mi := &file_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Queue) String() string {
+func (x *QueueSettings) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Queue) ProtoMessage() {}
+func (*QueueSettings) ProtoMessage() {}
 
-func (x *Queue) ProtoReflect() protoreflect.Message {
+func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 	mi := &file_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1125,26 +1151,131 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
-func (*Queue) Descriptor() ([]byte, []int) {
+// Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
+func (*QueueSettings) Descriptor() ([]byte, []int) {
 	return file_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Queue) GetSettings() *SetQueue {
+func (x *QueueSettings) GetName() string {
 	if x != nil {
-		return x.Settings
+		return x.Name
+	}
+	return ""
+}
+
+func (x *QueueSettings) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *QueueSettings) GetPause() *Pause {
+	if x != nil {
+		return x.Pause
 	}
 	return nil
 }
 
-func (x *Queue) GetLevel() int64 {
+func (x *QueueSettings) GetMaxRunning() int64 {
+	if x != nil {
+		return x.MaxRunning
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxRunningPerGroup() int64 {
+	if x != nil {
+		return x.MaxRunningPerGroup
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetRateMilli() int64 {
+	if x != nil {
+		return x.RateMilli
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxAttempts() int64 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetBackoff() *Backoff {
+	if x != nil {
+		return x.Backoff
+	}
+	return nil
+}
+
+func (x *QueueSettings) GetRetainMs() int64 {
+	if x != nil {
+		return x.RetainMs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetRetainCount() int64 {
+	if x != nil {
+		return x.RetainCount
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxJobs() int64 {
+	if x != nil {
+		return x.MaxJobs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxPayload() int64 {
+	if x != nil {
+		return x.MaxPayload
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetLevel() int64 {
 	if x != nil {
 		return x.Level
 	}
 	return 0
 }
 
-func (x *Queue) GetLevelAtMs() int64 {
+func (x *QueueSettings) GetLevelAtMs() int64 {
 	if x != nil {
 		return x.LevelAtMs
 	}
@@ -2251,11 +2382,31 @@ const file_snapshot_proto_rawDesc = "" +
 	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12\x1f\n" +
 	"\vfirst_token\x18\x04 \x01(\x04R\n" +
 	"firstToken\x12\x17\n" +
-	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"s\n" +
-	"\x05Queue\x124\n" +
-	"\bsettings\x18\x01 \x01(\v2\x18.osqueue.fsm.v1.SetQueueR\bsettings\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\x03R\x05level\x12\x1e\n" +
-	"\vlevel_at_ms\x18\x03 \x01(\x03R\tlevelAtMs\"D\n" +
+	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"\xd0\x04\n" +
+	"\rQueueSettings\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06paused\x18\x02 \x01(\bR\x06paused\x12+\n" +
+	"\x05pause\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.PauseR\x05pause\x12\x1f\n" +
+	"\vmax_running\x18\x04 \x01(\x03R\n" +
+	"maxRunning\x121\n" +
+	"\x15max_running_per_group\x18\x05 \x01(\x03R\x12maxRunningPerGroup\x12\x1d\n" +
+	"\n" +
+	"rate_milli\x18\x06 \x01(\x03R\trateMilli\x12\x14\n" +
+	"\x05burst\x18\a \x01(\x03R\x05burst\x12\x19\n" +
+	"\blease_ms\x18\b \x01(\x03R\aleaseMs\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12!\n" +
+	"\fmax_attempts\x18\n" +
+	" \x01(\x03R\vmaxAttempts\x121\n" +
+	"\abackoff\x18\v \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1b\n" +
+	"\tretain_ms\x18\f \x01(\x03R\bretainMs\x12!\n" +
+	"\fretain_count\x18\r \x01(\x03R\vretainCount\x12\x19\n" +
+	"\bmax_jobs\x18\x0e \x01(\x03R\amaxJobs\x12\x1b\n" +
+	"\tmax_bytes\x18\x0f \x01(\x03R\bmaxBytes\x12\x1f\n" +
+	"\vmax_payload\x18\x10 \x01(\x03R\n" +
+	"maxPayload\x12\x14\n" +
+	"\x05level\x18\x11 \x01(\x03R\x05level\x12\x1e\n" +
+	"\vlevel_at_ms\x18\x12 \x01(\x03R\tlevelAtMs\"D\n" +
 	"\x04Turn\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x12\n" +
@@ -2380,7 +2531,7 @@ var file_snapshot_proto_goTypes = []any{
 	(*Attempt)(nil),       // 4: osqueue.fsm.v1.Attempt
 	(*Worker)(nil),        // 5: osqueue.fsm.v1.Worker
 	(*ClaimRecord)(nil),   // 6: osqueue.fsm.v1.ClaimRecord
-	(*Queue)(nil),         // 7: osqueue.fsm.v1.Queue
+	(*QueueSettings)(nil), // 7: osqueue.fsm.v1.QueueSettings
 	(*Turn)(nil),          // 8: osqueue.fsm.v1.Turn
 	(*Cron)(nil),          // 9: osqueue.fsm.v1.Cron
 	(*JobBatch)(nil),      // 10: osqueue.fsm.v1.JobBatch
@@ -2394,7 +2545,7 @@ var file_snapshot_proto_goTypes = []any{
 	(*Unique)(nil),        // 18: osqueue.fsm.v1.Unique
 	(*Header)(nil),        // 19: osqueue.fsm.v1.Header
 	(*Progress)(nil),      // 20: osqueue.fsm.v1.Progress
-	(*SetQueue)(nil),      // 21: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),         // 21: osqueue.fsm.v1.Pause
 	(*NewJob)(nil),        // 22: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
@@ -2406,15 +2557,16 @@ var file_snapshot_proto_depIdxs = []int32{
 	19, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
 	20, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	21, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	22, // 9: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	22, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	21, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	17, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	22, // 10: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	22, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 12: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }

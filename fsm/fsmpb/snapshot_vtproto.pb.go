@@ -927,7 +927,7 @@ func (m *ClaimRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Queue) MarshalVT() (dAtA []byte, err error) {
+func (m *QueueSettings) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -940,12 +940,12 @@ func (m *Queue) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Queue) MarshalToVT(dAtA []byte) (int, error) {
+func (m *QueueSettings) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Queue) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *QueueSettings) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -960,20 +960,113 @@ func (m *Queue) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.LevelAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LevelAtMs))
 		i--
-		dAtA[i] = 0x18
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x90
 	}
 	if m.Level != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Level))
 		i--
-		dAtA[i] = 0x10
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x88
 	}
-	if m.Settings != nil {
-		size, err := m.Settings.MarshalToSizedBufferVT(dAtA[:i])
+	if m.MaxPayload != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxPayload))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.MaxBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxBytes))
+		i--
+		dAtA[i] = 0x78
+	}
+	if m.MaxJobs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxJobs))
+		i--
+		dAtA[i] = 0x70
+	}
+	if m.RetainCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RetainCount))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.RetainMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RetainMs))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.Backoff != nil {
+		size, err := m.Backoff.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
 		i -= size
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x5a
+	}
+	if m.MaxAttempts != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxAttempts))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.TimeoutMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeoutMs))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.LeaseMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeaseMs))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.Burst != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Burst))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.RateMilli != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RateMilli))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.MaxRunningPerGroup != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxRunningPerGroup))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.MaxRunning != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxRunning))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Pause != nil {
+		size, err := m.Pause.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if m.Paused {
+		i--
+		if m.Paused {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x10
+	}
+	if len(m.Name) > 0 {
+		i -= len(m.Name)
+		copy(dAtA[i:], m.Name)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Name)))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -2166,21 +2259,68 @@ func (m *ClaimRecord) SizeVT() (n int) {
 	return n
 }
 
-func (m *Queue) SizeVT() (n int) {
+func (m *QueueSettings) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
 	var l int
 	_ = l
-	if m.Settings != nil {
-		l = m.Settings.SizeVT()
+	l = len(m.Name)
+	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Paused {
+		n += 2
+	}
+	if m.Pause != nil {
+		l = m.Pause.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.MaxRunning != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxRunning))
+	}
+	if m.MaxRunningPerGroup != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxRunningPerGroup))
+	}
+	if m.RateMilli != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RateMilli))
+	}
+	if m.Burst != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Burst))
+	}
+	if m.LeaseMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeaseMs))
+	}
+	if m.TimeoutMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.TimeoutMs))
+	}
+	if m.MaxAttempts != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxAttempts))
+	}
+	if m.Backoff != nil {
+		l = m.Backoff.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.RetainMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RetainMs))
+	}
+	if m.RetainCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RetainCount))
+	}
+	if m.MaxJobs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxJobs))
+	}
+	if m.MaxBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxBytes))
+	}
+	if m.MaxPayload != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.MaxPayload))
+	}
 	if m.Level != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Level))
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Level))
 	}
 	if m.LevelAtMs != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.LevelAtMs))
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.LevelAtMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5407,7 +5547,7 @@ func (m *ClaimRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Queue) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *QueueSettings) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -5430,15 +5570,71 @@ func (m *Queue) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Queue: wiretype end group for non-group")
+			return fmt.Errorf("proto: QueueSettings: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Queue: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: QueueSettings: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Settings", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Name", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Name = stringValue
+			iNdEx = postIndex
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Paused", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Paused = bool(v != 0)
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Pause", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -5465,14 +5661,278 @@ func (m *Queue) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if m.Settings == nil {
-				m.Settings = &SetQueue{}
+			if m.Pause == nil {
+				m.Pause = &Pause{}
 			}
-			if err := m.Settings.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Pause.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
-		case 2:
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxRunning", wireType)
+			}
+			m.MaxRunning = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxRunning |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxRunningPerGroup", wireType)
+			}
+			m.MaxRunningPerGroup = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxRunningPerGroup |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RateMilli", wireType)
+			}
+			m.RateMilli = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RateMilli |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Burst", wireType)
+			}
+			m.Burst = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Burst |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LeaseMs", wireType)
+			}
+			m.LeaseMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LeaseMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TimeoutMs", wireType)
+			}
+			m.TimeoutMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TimeoutMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxAttempts", wireType)
+			}
+			m.MaxAttempts = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxAttempts |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Backoff", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Backoff == nil {
+				m.Backoff = &Backoff{}
+			}
+			if err := m.Backoff.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RetainMs", wireType)
+			}
+			m.RetainMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RetainMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RetainCount", wireType)
+			}
+			m.RetainCount = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RetainCount |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxJobs", wireType)
+			}
+			m.MaxJobs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxJobs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxBytes", wireType)
+			}
+			m.MaxBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxBytes |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxPayload", wireType)
+			}
+			m.MaxPayload = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxPayload |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 17:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Level", wireType)
 			}
@@ -5491,7 +5951,7 @@ func (m *Queue) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 3:
+		case 18:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LevelAtMs", wireType)
 			}

@@ -111,7 +111,7 @@ func toPause(m *fsm.Machine) Paused {
 	}
 	maps.DeleteFunc(types, func(name string, _ bool) bool {
 		q := v.Queue(name)
-		return q != nil && q.Paused && q.Pause.Until == 0
+		return q != nil && q.Paused && q.Pause.GetUntilMs() == 0
 	})
 	p.Types = slices.Sorted(maps.Keys(types))
 	return p

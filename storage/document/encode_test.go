@@ -187,7 +187,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("read as %v", m.Counts())
 	}
 	r := &document.Records{Settings: []*fsm.QueueSettings{{Name: "q", MaxRunning: 3}}, Deleted: []string{"schedule s"}}
-	if text := string(document.EncodeRecords(r, "why")); !strings.Contains(text, `"Name":"q"`) || !strings.Contains(text, `"MaxRunning":3`) || r.Len() != 2 {
+	if text := string(document.EncodeRecords(r, "why")); !strings.Contains(text, `"name":"q"`) || !strings.Contains(text, `"max_running":3`) || r.Len() != 2 {
 		t.Errorf("%s", text)
 	} else {
 		legacyOf(t, text)
