@@ -175,7 +175,7 @@ func (g *rig) state() string {
 		fmt.Fprintln(&b, x.Id, x.Total)
 	}
 	for w := range v.Workers("") {
-		fmt.Fprintln(&b, w.Name, w.RegisteredAt)
+		fmt.Fprintln(&b, w.Name, w.RegisteredAtMs)
 	}
 	return b.String()
 }

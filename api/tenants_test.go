@@ -248,7 +248,7 @@ func ofOthers(g *rig) string {
 			return add("job", strings.HasPrefix(j.Type, "a."), string(core.AppendJob(nil, j)))
 		})
 	}
-	v.Workers("")(func(w *fsm.Worker) bool { return add("worker", own(w.Name), *w) })
+	v.Workers("")(func(w *fsm.Worker) bool { return add("worker", own(w.Name), w) })
 	v.Crons("")(func(c *fsm.Cron) bool { return add("schedule", own(c.Name), c) })
 	v.Batches("")(func(b *fsm.JobBatch) bool { return add("batch", own(b.Id), b) })
 	v.Queues(func(q *fsm.QueueSettings) bool { return add("type", false, q) })

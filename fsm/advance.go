@@ -1,5 +1,7 @@
 package fsm
 
+import "osqueue/fsm/fsmpb"
+
 // advance moves the clock to now, unless that is in the past, and fires the timers that
 // have fallen due.
 func (e *entry) advance(now int64) {
@@ -128,7 +130,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 func (r registry) check(t timer) {
 	old := r.workers.find(t.key)
 	if r.meta.workerEnd(old) > t.at {
-		r.putWorker(old, new(*old))
+		r.putWorker(old, old)
 		return
 	}
 	if old.Gone() {
@@ -138,8 +140,8 @@ func (r registry) check(t timer) {
 	}
 	r.markDead(old, 0)
 	if old.Quiet() { // the registry keeps it
-		w := *old
-		w.GoneAt = r.meta.Now
-		r.putWorker(nil, &w)
+		w := fsmpb.Copy(old)
+		w.GoneAtMs = r.meta.Now
+		r.putWorker(nil, w)
 	}
 }

@@ -185,7 +185,7 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 
 // AddWorker adds a registered worker.
 func (b *Builder) AddWorker(w *Worker) error {
-	return add("worker", w.Name, b.m.workers.find(w.Name) != nil, need(w.validQuiet(), errQuiet), func() { b.m.putWorker(nil, w) })
+	return add("worker", w.Name, b.m.workers.find(w.Name) != nil, need(validQuiet(w), errQuiet), func() { b.m.putWorker(nil, w) })
 }
 
 // AddClaim adds a remembered claim. Add the oldest one first.

@@ -48,13 +48,6 @@ func (j *Job) Bare() Job {
 	return c
 }
 
-// Bare is Job.Bare for workers.
-func (w *Worker) Bare() Worker {
-	c := *w
-	c.timerAt = 0
-	return c
-}
-
 // SetBudgets bounds the work of each entry from now on.
 func (m *Machine) SetBudgets(settle, fire, retire int) {
 	m.max = budgets{settle: settle, fire: fire, retire: retire}
@@ -86,7 +79,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 	b := NewBuilder(m.meta)
 	err := errors.Join(
 		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
-		addAll(m.workers.Tree, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
+		addAll(m.workers.Tree, b.AddWorker),
 		addAll(m.claims.records, b.AddClaim),
 		addAll(m.types.settings, b.AddQueue),
 		addAll(m.types.turns, b.AddTurn),
@@ -221,8 +214,7 @@ func (m *Machine) timerOf(t timer) int64 {
 	case timerResume:
 		return m.types.queues[t.key].resumeAt
 	}
-	w, _ := m.workers.Get(&Worker{Name: t.key})
-	return w.timerAt
+	return m.workers.timerAt[t.key]
 }
 
 func (m *Machine) checkClaims(fresh *Machine) error {

@@ -171,26 +171,6 @@ func (j *Job) Change() *Job {
 	return &c.job
 }
 
-// Worker is an entry of the worker registry. It is immutable.
-type Worker struct {
-	Name         string
-	Types        []string
-	Version      string
-	Address      string
-	RegisteredAt int64  // ms
-	LastSeen     int64  // ms
-	Capacity     uint32 // jobs that it can run at a time; 0: not known
-	QuietSince   int64  // ms; 0: it gets jobs
-	QuietedBy    string // who made it quiet
-	GoneAt       int64  // ms, when it was declared dead; 0: it is alive
-	// Instance is a random number of the process that registered last, or 0. Processes may
-	// share a name, at least while one replaces the other: the end of one takes only its jobs.
-	Instance uint64
-	Account  string // in which the registration counts
-
-	timerAt int64 // the time of the worker's timer; derived, not encoded
-}
-
 // ended reports whether a job in status s changes only by a request.
 func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
 

@@ -62,8 +62,8 @@ func cronKept(c *Cron) kept {
 	return kept{bytes: n, account: c.Job.GetQuota().GetAccount(), used: quotaUsage{bytes: n}}
 }
 
-// kept is zero for no worker.
-func (w *Worker) kept() kept {
+// workerKept is zero for no worker.
+func workerKept(w *Worker) kept {
 	if w == nil {
 		return kept{}
 	}
@@ -83,7 +83,7 @@ func (u *usage) keep(k, old kept) {
 
 // keepWorker is keep for a registration.
 func (u *usage) keepWorker(w, old *Worker) {
-	k, was := w.kept(), old.kept()
+	k, was := workerKept(w), workerKept(old)
 	u.workers += k.bytes - was.bytes
 	u.use(k, +1)
 	u.use(was, -1)

@@ -86,7 +86,7 @@ func TestRestoredStateFromTheFuture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.AddWorker(&fsm.Worker{Name: "w", LastSeen: 300_000}); err != nil {
+	if err := b.AddWorker(&fsm.Worker{Name: "w", LastSeenMs: 300_000}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.AddClaim(&fsm.ClaimRecord{Worker: "w", FirstToken: 1, JobIds: []string{"a"}, ClaimedAtMs: 70_000}); err != nil {

@@ -234,11 +234,11 @@ func (m *model) next() (first deadline, ok bool) {
 		}
 	}
 	for _, w := range m.workers {
-		if w.GoneAt != 0 {
-			consider(deadline{sum(w.GoneAt, fsm.QuietMs), dueWorker, w.Name})
+		if w.GoneAtMs != 0 {
+			consider(deadline{sum(w.GoneAtMs, fsm.QuietMs), dueWorker, w.Name})
 			continue
 		}
-		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
+		consider(deadline{sum(max(w.LastSeenMs, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
 	}
 	for _, q := range m.queues {
 		if q.Pause.GetUntilMs() != 0 {
@@ -299,15 +299,15 @@ func (m *model) fallsDue(d deadline) {
 		m.lost(j, fsm.EndLease, "the lease of worker "+shown(j.Execution().Worker)+" ran out")
 	case dueWorker:
 		i := m.workerAt(d.key)
-		if m.workers[i].GoneAt != 0 {
+		if m.workers[i].GoneAtMs != 0 {
 			m.forgetWorker(i)
 			return
 		}
-		gone := *m.workers[i]
-		gone.GoneAt = m.meta.Now
+		gone := fsmpb.Copy(m.workers[i])
+		gone.GoneAtMs = m.meta.Now
 		m.die(i, 0)
-		if gone.QuietSince != 0 {
-			m.workers = put(m.workers, &gone, byWorkerName)
+		if gone.QuietSinceMs != 0 {
+			m.workers = put(m.workers, gone, byWorkerName)
 		}
 	case dueTimeout:
 		j := m.job(d.key)
@@ -523,14 +523,14 @@ func (m *model) workerAt(name string) int {
 
 func (m *model) seen(name string) {
 	if i := m.workerAt(name); i >= 0 {
-		w := *m.workers[i]
-		w.LastSeen = m.meta.Now
-		if w.GoneAt != 0 {
-			w.GoneAt = 0
+		w := fsmpb.Copy(m.workers[i])
+		w.LastSeenMs = m.meta.Now
+		if w.GoneAtMs != 0 {
+			w.GoneAtMs = 0
 			m.happened(fsm.WorkerRegistered, name)
 		}
 		m.workers = slices.Clone(m.workers)
-		m.workers[i] = &w
+		m.workers[i] = w
 	}
 }
 
@@ -539,7 +539,7 @@ func byWorkerName(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name)
 func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	w := &fsm.Worker{
 		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
-		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now, Capacity: op.Capacity, Instance: op.Instance,
+		RegisteredAtMs: m.meta.Now, LastSeenMs: m.meta.Now, Capacity: op.Capacity, Instance: op.Instance,
 		Account: op.Quota.GetAccount(),
 	}
 	before := *m
@@ -549,8 +549,8 @@ func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	}
 	if i := m.workerAt(op.Name); i >= 0 {
 		was := m.workers[i]
-		w.RegisteredAt, w.QuietSince, w.QuietedBy = was.RegisteredAt, was.QuietSince, was.QuietedBy
-		if was.GoneAt != 0 {
+		w.RegisteredAtMs, w.QuietSinceMs, w.QuietedBy = was.RegisteredAtMs, was.QuietSinceMs, was.QuietedBy
+		if was.GoneAtMs != 0 {
 			m.happened(fsm.WorkerRegistered, op.Name)
 		}
 	} else {
@@ -569,7 +569,7 @@ func (m *model) workerDead(op *fsmpb.WorkerDead) fsm.Result {
 		m.takeBack(op.Name, op.Instance)
 		return fsm.Result{}
 	}
-	if m.workers[i].GoneAt != 0 {
+	if m.workers[i].GoneAtMs != 0 {
 		m.forgetWorker(i)
 		return fsm.Result{}
 	}
@@ -588,18 +588,18 @@ func (m *model) setQuiet(op *fsmpb.SetQuiet) fsm.Result {
 	switch {
 	case i < 0:
 		return fsm.Result{Code: fsm.NotFound}
-	case (m.workers[i].QuietSince != 0) == op.Quiet:
+	case (m.workers[i].QuietSinceMs != 0) == op.Quiet:
 		return fsm.Result{}
-	case m.workers[i].GoneAt != 0:
+	case m.workers[i].GoneAtMs != 0:
 		m.forgetWorker(i)
 		return fsm.Result{}
 	}
-	w := *m.workers[i]
-	w.QuietSince, w.QuietedBy = 0, ""
+	w := fsmpb.Copy(m.workers[i])
+	w.QuietSinceMs, w.QuietedBy = 0, ""
 	if op.Quiet {
-		w.QuietSince, w.QuietedBy = m.meta.Now, op.By
+		w.QuietSinceMs, w.QuietedBy = m.meta.Now, op.By
 	}
-	m.workers = put(m.workers, &w, byWorkerName)
+	m.workers = put(m.workers, w, byWorkerName)
 	m.workerSet(op.Name, op.Quiet)
 	return fsm.Result{}
 }
@@ -614,7 +614,7 @@ func (m *model) workerSet(name string, quiet bool) {
 
 func (m *model) isQuiet(name string) bool {
 	i := m.workerAt(name)
-	return i >= 0 && m.workers[i].QuietSince != 0
+	return i >= 0 && m.workers[i].QuietSinceMs != 0
 }
 
 // die takes a worker out of the registry, and its jobs back.

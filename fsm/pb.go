@@ -122,21 +122,3 @@ func executionOf(p *fsmpb.Job) Execution {
 		Instance: p.Instance, Unconfirmed: p.Unconfirmed,
 	}
 }
-
-func workerToPB(w *Worker) *fsmpb.Worker {
-	return &fsmpb.Worker{
-		Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
-		RegisteredAtMs: w.RegisteredAt, LastSeenMs: w.LastSeen,
-		Capacity: w.Capacity, QuietSinceMs: w.QuietSince, QuietedBy: w.QuietedBy, GoneAtMs: w.GoneAt,
-		Instance: w.Instance, Account: w.Account,
-	}
-}
-
-func workerFromPB(p *fsmpb.Worker) *Worker {
-	return &Worker{
-		Name: p.Name, Types: p.Types, Version: p.Version, Address: p.Address,
-		RegisteredAt: p.RegisteredAtMs, LastSeen: p.LastSeenMs,
-		Capacity: p.Capacity, QuietSince: p.QuietSinceMs, QuietedBy: p.QuietedBy, GoneAt: p.GoneAtMs,
-		Instance: p.Instance, Account: p.Account,
-	}
-}

@@ -114,12 +114,10 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 }
 
 func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
-	var workers []*fsm.Worker
-	for w := range v.Workers("") {
-		workers = append(workers, new(w.Bare()))
-	}
-	if !reflect.DeepEqual(workers, someOrNil(naive.workers)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
-		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
+	workers := collected(v.Workers(""))
+	sameRecords(t, "workers", workers, naive.workers, func(w *fsm.Worker) any { return w.String() })
+	if v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
+		t.Fatalf("%d workers, and %d in the machine, want %d", v.WorkerCount(), m.WorkerCount(), len(workers))
 	}
 	sameRecords(t, "claims", collected(v.Claims), naive.claims, func(r *fsm.ClaimRecord) any { return r.String() })
 }

@@ -22,15 +22,9 @@ const QuietByMax = 512
 
 var errQuiet = fmt.Errorf("a worker has an invalid quietSince or goneAt, or a quietedBy that is not UTF-8 or longer than %d bytes", QuietByMax)
 
-// Quiet reports whether the worker gets no new jobs.
-func (w *Worker) Quiet() bool { return w.QuietSince != 0 }
-
-// Gone reports whether the worker was declared dead. It is kept because it was quiet.
-func (w *Worker) Gone() bool { return w.GoneAt != 0 }
-
 // validQuiet reports whether a worker can have these values.
-func (w *Worker) validQuiet() bool {
-	if w.QuietSince < 0 || w.GoneAt < 0 || w.QuietSince == 0 && (w.GoneAt != 0 || w.QuietedBy != "") {
+func validQuiet(w *Worker) bool {
+	if w.QuietSinceMs < 0 || w.GoneAtMs < 0 || w.QuietSinceMs == 0 && (w.GoneAtMs != 0 || w.QuietedBy != "") {
 		return false
 	}
 	return validQuieter(w.QuietedBy)
@@ -60,13 +54,13 @@ func (r registry) setQuiet(op *fsmpb.SetQuiet) Result {
 		r.forget(old)
 		return Result{}
 	}
-	w := *old
-	w.QuietSince, w.QuietedBy = 0, ""
+	w := fsmpb.Copy(old)
+	w.QuietSinceMs, w.QuietedBy = 0, ""
 	text := quietEnded
 	if op.Quiet {
-		w.QuietSince, w.QuietedBy, text = r.meta.Now, strings.Clone(op.By), quietBegan
+		w.QuietSinceMs, w.QuietedBy, text = r.meta.Now, strings.Clone(op.By), quietBegan
 	}
-	r.workers.Set(&w)
+	r.workers.Set(w)
 	r.workers.turn(w.Name)
 	r.events = append(r.events, Event{Kind: WorkerSet, Name: w.Name, Text: text})
 	return Result{}
@@ -87,7 +81,7 @@ func (r registry) forget(w *Worker) {
 
 // cameBack stores w in place of old, which is gone. Its deadline is an earlier one then.
 func (r registry) cameBack(old, w *Worker) {
-	w.GoneAt = 0
+	w.GoneAtMs = 0
 	r.putWorker(old, w)
 	r.events = append(r.events, Event{Kind: WorkerRegistered, Name: w.Name})
 }

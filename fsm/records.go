@@ -6,14 +6,14 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// This file has the records of the state other than jobs and workers. All of them are
-// immutable, like Job.
+// This file has the records of the state other than jobs. All of them are immutable, like Job.
 
 // These records are kept as a snapshot has them.
 type (
 	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
 	Cron          = fsmpb.Cron          // a schedule
 	JobBatch      = fsmpb.JobBatch      // counts jobs that belong together
+	Worker        = fsmpb.Worker        // an entry of the worker registry
 	QueueSettings = fsmpb.QueueSettings // the settings of a type
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period

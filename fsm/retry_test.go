@@ -17,7 +17,7 @@ import (
 type still struct {
 	meta    fsm.Meta
 	jobs    []*fsm.Job
-	workers []fsm.Worker
+	workers []string
 	claims  []*fsm.ClaimRecord
 	holds   []*fsm.Hold
 	batches []*fsm.JobBatch
@@ -32,9 +32,9 @@ func stillOf(m *fsm.Machine) still {
 		j.Exec.Heartbeat = 0
 	}
 	for w := range v.Workers("") {
-		bare := w.Bare()
-		bare.LastSeen = 0
-		s.workers = append(s.workers, bare)
+		bare := fsmpb.Copy(w)
+		bare.LastSeenMs = 0
+		s.workers = append(s.workers, bare.String())
 	}
 	s.claims, s.holds = collected(v.Claims), collected(v.Holds)
 	s.batches, s.tokens = collected(v.Batches("")), v.TokenCount()

@@ -91,7 +91,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 		jobToPB(j, &job)
 		return fn(&job)
 	})
-	v.workers.Scan(func(w *Worker) bool { return fn(workerToPB(w)) })
+	v.workers.Scan(func(w *Worker) bool { return fn(w) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
 	v.queues.Scan(func(q *QueueSettings) bool { return fn(q) })
 	v.turns.Scan(func(t *Turn) bool { return fn(t) })
@@ -144,7 +144,7 @@ type recordReader struct{ *recordio.Reader }
 func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 	steps := []func() error{
 		func() error { return d.jobs(meta.Jobs, b) },
-		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
+		func() error { return records(d, meta.Workers, asItIs, b.AddWorker) },
 		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
 		func() error { return records(d, meta.Queues, asItIs, b.AddQueue) },
 		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },

@@ -339,11 +339,11 @@ func attemptLine(a fsm.Attempt) string {
 
 func workerLine(w *fsm.Worker) string {
 	var s sheet
-	fmt.Fprintf(&s, "%s registered=%d seen=%d", w.Name, w.RegisteredAt, w.LastSeen)
+	fmt.Fprintf(&s, "%s registered=%d seen=%d", w.Name, w.RegisteredAtMs, w.LastSeenMs)
 	s.num("instance", int64(w.Instance), 0)
-	s.num("quiet", w.QuietSince, 0)
+	s.num("quiet", w.QuietSinceMs, 0)
 	s.text("by", w.QuietedBy)
-	s.num("gone", w.GoneAt, 0)
+	s.num("gone", w.GoneAtMs, 0)
 	return s.String()
 }
 

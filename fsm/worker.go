@@ -19,21 +19,21 @@ type registry struct{ *entry }
 
 func (r registry) register(op *fsmpb.RegisterWorker) Result {
 	w := &Worker{
-		Name:         strings.Clone(op.Name),
-		Types:        cloneStrings(op.Types),
-		Version:      strings.Clone(op.Version),
-		Address:      strings.Clone(op.Address),
-		Capacity:     op.Capacity,
-		Instance:     op.Instance,
-		Account:      strings.Clone(op.GetQuota().GetAccount()),
-		RegisteredAt: r.meta.Now,
-		LastSeen:     r.meta.Now,
+		Name:           strings.Clone(op.Name),
+		Types:          cloneStrings(op.Types),
+		Version:        strings.Clone(op.Version),
+		Address:        strings.Clone(op.Address),
+		Capacity:       op.Capacity,
+		Instance:       op.Instance,
+		Account:        strings.Clone(op.GetQuota().GetAccount()),
+		RegisteredAtMs: r.meta.Now,
+		LastSeenMs:     r.meta.Now,
 	}
 	old := r.workers.find(op.Name)
-	if more := w.kept().bytes - old.kept().bytes; more > 0 && r.usage.workers > workersBytesMax-more {
+	if more := workerKept(w).bytes - workerKept(old).bytes; more > 0 && r.usage.workers > workersBytesMax-more {
 		return Result{Code: TooManyBytes}
 	}
-	if code := r.usage.mayUse(w.kept(), old.kept(), op.Quota); code != OK {
+	if code := r.usage.mayUse(workerKept(w), workerKept(old), op.Quota); code != OK {
 		return Result{Code: code}
 	}
 	if old == nil {
@@ -41,9 +41,9 @@ func (r registry) register(op *fsmpb.RegisterWorker) Result {
 		r.events = append(r.events, Event{Kind: WorkerRegistered, Name: w.Name})
 		return Result{}
 	}
-	w.RegisteredAt, w.timerAt, w.GoneAt = old.RegisteredAt, old.timerAt, old.GoneAt
-	w.LastSeen = max(w.LastSeen, old.LastSeen)
-	w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
+	w.RegisteredAtMs, w.GoneAtMs = old.RegisteredAtMs, old.GoneAtMs
+	w.LastSeenMs = max(w.LastSeenMs, old.LastSeenMs)
+	w.QuietSinceMs, w.QuietedBy = old.QuietSinceMs, old.QuietedBy
 	if w.Gone() {
 		r.cameBack(old, w)
 		return Result{}
@@ -55,19 +55,21 @@ func (r registry) register(op *fsmpb.RegisterWorker) Result {
 
 // workers is the registry.
 type workers struct {
-	*btree.Tree[*Worker]          // by name
-	key                  Worker   // of a search
-	turned               []string // see Machine.Turned
+	*btree.Tree[*Worker]                  // by name
+	timerAt              map[string]int64 // the times of the timers, by name; derived, not encoded
+	key                  *Worker          // of a search
+	turned               []string         // see Machine.Turned
 }
 
 func newWorkers() workers {
-	return workers{Tree: btree.New(func(a, b *Worker) bool { return a.Name < b.Name })}
+	byName := func(a, b *Worker) bool { return a.Name < b.Name }
+	return workers{Tree: btree.New(byName), timerAt: make(map[string]int64), key: new(Worker)}
 }
 
 // find returns a registered worker, or nil.
 func (x *workers) find(name string) *Worker {
 	x.key.Name = name // a new key would be allocated at every call
-	w, _ := x.Get(&x.key)
+	w, _ := x.Get(x.key)
 	x.key.Name = ""
 	return w
 }
@@ -83,14 +85,16 @@ func (x *workers) turn(name string) {
 func (m *Machine) putWorker(old, w *Worker) {
 	m.usage.keepWorker(w, old)
 	if old != nil {
-		m.timers.Delete(timer{at: old.timerAt, kind: timerWorker, key: old.Name})
+		m.timers.Delete(timer{at: m.workers.timerAt[old.Name], kind: timerWorker, key: old.Name})
 	}
 	if w == nil {
 		m.workers.Delete(old)
+		delete(m.workers.timerAt, old.Name)
 		return
 	}
-	w.timerAt = m.meta.workerEnd(w)
-	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	end := m.meta.workerEnd(w)
+	m.workers.timerAt[w.Name] = end
+	m.timers.Set(timer{at: end, kind: timerWorker, key: w.Name})
 	m.workers.Set(w)
 }
 
@@ -98,7 +102,7 @@ func (m *Machine) putWorker(old, w *Worker) {
 // shorter.
 func (m *Machine) retimeWorkers() {
 	for old := range m.workers.Copy().Scan {
-		m.putWorker(old, new(*old))
+		m.putWorker(old, old)
 	}
 }
 
@@ -107,18 +111,18 @@ func (m *Machine) retimeWorkers() {
 // every half of it, does not fire, and a busy worker does not move its timer in every entry.
 func (r registry) seen(name string) {
 	old := r.workers.find(name)
-	if old == nil || old.LastSeen >= r.meta.Now && !old.Gone() {
+	if old == nil || old.LastSeenMs >= r.meta.Now && !old.Gone() {
 		return
 	}
-	w := *old
-	w.LastSeen = r.meta.Now
-	switch end := r.meta.workerEnd(&w); {
+	w := fsmpb.Clone(old)
+	w.LastSeenMs = r.meta.Now
+	switch end := r.meta.workerEnd(w); {
 	case w.Gone():
-		r.cameBack(old, &w)
-	case end-w.timerAt > r.meta.Settings.WorkerTimeoutMs/4:
-		r.putWorker(old, &w)
+		r.cameBack(old, w)
+	case end-r.workers.timerAt[w.Name] > r.meta.Settings.WorkerTimeoutMs/4:
+		r.putWorker(old, w)
 	default:
-		r.workers.Set(&w)
+		r.workers.Set(w)
 	}
 }
 
@@ -126,9 +130,9 @@ func (r registry) seen(name string) {
 // which a gone one is forgotten.
 func (m *Meta) workerEnd(w *Worker) int64 {
 	if w.Gone() {
-		return later(w.GoneAt, quietMs)
+		return later(w.GoneAtMs, quietMs)
 	}
-	return later(max(w.LastSeen, m.LeasesFrom), m.Settings.WorkerTimeoutMs, 1)
+	return later(max(w.LastSeenMs, m.LeasesFrom), m.Settings.WorkerTimeoutMs, 1)
 }
 
 func (r registry) dead(op *fsmpb.WorkerDead) Result {

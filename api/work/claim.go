@@ -266,7 +266,7 @@ func (s *work) beginKeepalive(name string) (done func(), due bool) {
 	done = func() { s.Signs.Delete(name) }
 	view := s.Node.View() // newer than the last keepalive
 	known := view.Worker(name)
-	return done, known != nil && s.Node.Now()-known.LastSeen >= view.Meta().Settings.WorkerTimeoutMs/2
+	return done, known != nil && s.Node.Now()-known.LastSeenMs >= view.Meta().Settings.WorkerTimeoutMs/2
 }
 
 // signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the

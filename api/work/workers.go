@@ -145,12 +145,12 @@ func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 		Types:        w.Types,
 		Version:      w.Version,
 		Address:      w.Address,
-		RegisteredAt: w.RegisteredAt,
-		LastSeen:     w.LastSeen,
+		RegisteredAt: w.RegisteredAtMs,
+		LastSeen:     w.LastSeenMs,
 		Running:      v.Held(w.Name),
 		Capacity:     w.Capacity,
-		QuietSince:   w.QuietSince,
+		QuietSince:   w.QuietSinceMs,
 		QuietedBy:    w.QuietedBy,
-		GoneAt:       w.GoneAt,
+		GoneAt:       w.GoneAtMs,
 	}
 }

@@ -70,3 +70,9 @@ func (s *QueueSettings) SameAs(o *QueueSettings) bool {
 	a.Level, a.LevelAtMs, b.Level, b.LevelAtMs = 0, 0, 0, 0
 	return proto.Equal(a, b)
 }
+
+// Quiet reports whether the worker gets no new jobs.
+func (w *Worker) Quiet() bool { return w.QuietSinceMs != 0 }
+
+// Gone reports whether the worker was declared dead. It is kept because it was quiet.
+func (w *Worker) Gone() bool { return w.GoneAtMs != 0 }

@@ -876,6 +876,7 @@ func (x *Attempt) GetEnd() uint32 {
 	return 0
 }
 
+// Worker is an entry of the worker registry.
 type Worker struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -884,11 +885,17 @@ type Worker struct {
 	Address        string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	RegisteredAtMs int64                  `protobuf:"varint,5,opt,name=registered_at_ms,json=registeredAtMs,proto3" json:"registered_at_ms,omitempty"`
 	LastSeenMs     int64                  `protobuf:"varint,6,opt,name=last_seen_ms,json=lastSeenMs,proto3" json:"last_seen_ms,omitempty"`
-	Capacity       uint32                 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	QuietSinceMs   int64                  `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
-	QuietedBy      string                 `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
-	GoneAtMs       int64                  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
-	Instance       uint64                 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
+	// Jobs that it can run at a time; 0: not known.
+	Capacity uint32 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// 0: it gets jobs.
+	QuietSinceMs int64 `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
+	// Who made it quiet.
+	QuietedBy string `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
+	// When it was declared dead; 0: it is alive.
+	GoneAtMs int64 `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
+	// A random number of the process that registered last, or 0. Processes may share a name, at
+	// least while one replaces the other: the end of one takes only its jobs.
+	Instance uint64 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
 	// In which the registration counts.
 	Account       string `protobuf:"bytes,12,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
