@@ -1,7 +1,5 @@
 package fsm
 
-import "osqueue/fsm/fsmpb"
-
 // Details has the fields that few jobs have while they live. It is immutable.
 type Details struct {
 	History    []Attempt // the last failed attempts (historyMax), oldest first
@@ -52,42 +50,4 @@ func (j *Job) Details() *Details {
 		return &noDetails
 	}
 	return j.Det
-}
-
-func detailsToPB(d *Details) *fsmpb.Details {
-	if d == nil {
-		return nil
-	}
-	p := &fsmpb.Details{
-		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
-		Owner: d.Owner, GivenBack: uint32(d.GivenBack),
-	}
-	if d.Progress != (Progress{}) {
-		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
-	}
-	for _, a := range d.History {
-		p.History = append(p.History, &fsmpb.Attempt{
-			Number: a.Number, StartedAtMs: a.StartedAt, EndedAtMs: a.EndedAt,
-			Worker: a.Worker, Error: a.Error, End: uint32(a.End),
-		})
-	}
-	return p
-}
-
-func detailsFromPB(p *fsmpb.Details) *Details {
-	if p == nil {
-		return nil
-	}
-	d := &Details{
-		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
-		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
-		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack),
-	}
-	for _, a := range p.History {
-		d.History = append(d.History, Attempt{
-			Number: a.Number, StartedAt: a.StartedAtMs, EndedAt: a.EndedAtMs,
-			Worker: a.Worker, Error: a.Error, End: narrow[End](a.End),
-		})
-	}
-	return d
 }

@@ -8,8 +8,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// An optional field of a job is in this file only: in Options, and in the functions that copy, compare, check and
-// count it.
+// An optional field of a job is in this file, in Options and in the functions that copy, compare, check and count it, and
+// in jobpb.go.
 
 // Options has the fields of a job that few producers set. They never change after the
 // enqueue, so all versions of a job share them.
@@ -120,39 +120,6 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 func (o *Options) zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
-}
-
-func optionsToPB(o *Options) *fsmpb.Options {
-	if o == nil {
-		return nil
-	}
-	return &fsmpb.Options{
-		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
-		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: o.Headers, Account: o.Account,
-	}
-}
-
-func optionsFromPB(p *fsmpb.Options) *Options {
-	if p == nil {
-		return nil
-	}
-	return &Options{
-		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
-		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account,
-	}
-}
-
-func uniqueToPB(u Unique) *fsmpb.Unique {
-	if u == (Unique{}) {
-		return nil
-	}
-	return &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
-}
-
-func uniqueFromPB(p *fsmpb.Unique) Unique {
-	return Unique{Key: p.GetKey(), Scope: narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
 }
 
 func checkOptions(o *Options) error {

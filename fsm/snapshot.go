@@ -105,6 +105,68 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e.ToPB()) })
 }
 
+func (v *View) metaToPB() *fsmpb.Meta {
+	m := &v.meta
+	p := &fsmpb.Meta{
+		Term:           m.LSN.Term,
+		Index:          m.LSN.Index,
+		TermBase:       m.TermBase,
+		NowMs:          m.Now,
+		LastSeq:        m.LastSeq,
+		LastToken:      m.Token,
+		LeasesFromMs:   m.LeasesFrom,
+		CompletedTotal: m.CompletedTotal,
+		DeadTotal:      m.DeadTotal,
+		CancelledTotal: m.CancelledTotal,
+		LastTurn:       m.LastTurn,
+		Announced:      m.Announced,
+		Adopted:        m.Adopted,
+		Cluster:        m.Cluster,
+		Lineage:        m.Lineage,
+		BrokerNode:     m.Broker.Node,
+		BrokerAddress:  m.Broker.Address,
+		Epoch:          m.Broker.Epoch,
+		Settings:       m.Settings,
+		Jobs:           uint64(v.jobs.Len()),
+		Workers:        uint64(v.workers.Len()),
+		Claims:         uint64(v.claims.Len()),
+		Queues:         uint64(v.queues.Len()),
+		Turns:          uint64(v.turns.Len()),
+		Crons:          uint64(v.crons.Len()),
+		Batches:        uint64(v.batches.Len()),
+		Holds:          uint64(v.holds.Len()),
+		Requests:       uint64(v.requests.Len()),
+		Tokens:         uint64(v.tokens.Len()),
+		Figures:        uint64(v.figures.Len()),
+		Hooks:          uint64(v.HookCount()),
+		HookEvents:     uint64(v.HookEventCount()),
+		Level:          m.Level,
+	}
+	return p
+}
+
+func metaFromPB(p *fsmpb.Meta) Meta {
+	return Meta{
+		LSN:            LSN{Term: p.Term, Index: p.Index},
+		TermBase:       p.TermBase,
+		Now:            p.NowMs,
+		LastSeq:        p.LastSeq,
+		Token:          p.LastToken,
+		LeasesFrom:     p.LeasesFromMs,
+		CompletedTotal: p.CompletedTotal,
+		DeadTotal:      p.DeadTotal,
+		CancelledTotal: p.CancelledTotal,
+		LastTurn:       p.LastTurn,
+		Announced:      p.Announced,
+		Adopted:        p.Adopted,
+		Cluster:        p.Cluster,
+		Lineage:        p.Lineage,
+		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
+		Settings:       p.Settings,
+		Level:          p.Level,
+	}
+}
+
 // Decode reads a snapshot to its end and checks all of it before it returns
 // the machine.
 func Decode(r io.Reader) (*Machine, error) {
