@@ -6,6 +6,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 	"osqueue/fsm/timed"
 )
 
@@ -192,4 +193,18 @@ func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
 	c.LastAtMs = s.meta.Now
 	s.fired(old, c, res.Jobs[0])
 	return Result{Code: res.Code, Jobs: res.Jobs}
+}
+
+// CronFor is Job.For for a schedule.
+func CronFor(c *Cron, tenant string) *Cron {
+	key := c.Job.GetUnique().GetKey()
+	if !tenants.Owns(c.Name) && !tenants.Owns(key) {
+		return c
+	}
+	out := fsmpb.Copy(c)
+	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
+	if u := out.Job.GetUnique(); u != nil {
+		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}
+	}
+	return out
 }

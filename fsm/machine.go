@@ -1,6 +1,12 @@
 package fsm
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
@@ -55,7 +61,7 @@ type Meta struct {
 	// broker has registered since; "": none.
 	Adopted   string
 	Announced uint32 // conditions that are announced, and not yet their end (event.go)
-	Level     uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
+	Level     uint32 // the feature level (entry.go); 0 in a document of a legacy broker, which counts as BaseLevel
 }
 
 // Result is the machine's answer to one mutation.
@@ -196,4 +202,40 @@ func (m *Machine) Transplant(cluster, adopted string, term, lsnTerm uint64) {
 	m.meta.Cluster = cluster
 	m.meta.LSN = LSN{Term: max(lsnTerm, term), Index: m.meta.LSN.Index + 1}
 	m.meta.TermBase = m.meta.LSN.Term - term
+}
+
+// LSN is the log sequence number of an entry: its place in the history of a lineage. LSNs
+// are ordered by term, then by index, and never decrease, not even when another cluster
+// takes the lineage over. The zero LSN comes before every entry.
+type LSN struct {
+	Term  uint64
+	Index uint64
+}
+
+// Compare returns -1, 0 or +1 as l is before, equal to or after o.
+func (l LSN) Compare(o LSN) int {
+	return cmp.Or(cmp.Compare(l.Term, o.Term), cmp.Compare(l.Index, o.Index))
+}
+
+// IsZero reports whether l comes before every entry.
+func (l LSN) IsZero() bool { return l == LSN{} }
+
+// String prints l as term-index, the form that ParseLSN reads.
+func (l LSN) String() string {
+	b := strconv.AppendUint(make([]byte, 0, 24), l.Term, 10)
+	return string(strconv.AppendUint(append(b, '-'), l.Index, 10))
+}
+
+// ErrBadLSN is wrapped by ParseLSN.
+var ErrBadLSN = errors.New("not an LSN (write term-index, for example 12-90210)")
+
+// ParseLSN reads the text of LSN.String. Its error wraps ErrBadLSN.
+func ParseLSN(s string) (LSN, error) {
+	term, index, _ := strings.Cut(s, "-")
+	t, errTerm := strconv.ParseUint(term, 10, 64)
+	i, errIndex := strconv.ParseUint(index, 10, 64)
+	if errTerm != nil || errIndex != nil {
+		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
+	}
+	return LSN{Term: t, Index: i}, nil
 }
