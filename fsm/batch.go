@@ -7,15 +7,14 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
-	"osqueue/fsm/timed"
 )
 
 // batches has the batches, by id. Those without pending jobs are in addition in the order in which retention
 // removes them.
-type batches struct{ timed.Table[JobBatch] }
+type batches struct{ table[JobBatch] }
 
 func newBatches() batches {
-	return batches{timed.New(
+	return batches{newTable(
 		func(a, b *JobBatch) bool { return a.Id < b.Id },
 		func(b *JobBatch) (int64, bool) { return idleSince(b), b.Pending() == 0 },
 	)}

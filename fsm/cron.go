@@ -7,7 +7,6 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
-	"osqueue/fsm/timed"
 )
 
 // cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
@@ -16,8 +15,8 @@ const cronsMax = 100_000
 // lateMs is the delay, in ms, up to which a fire counts as in time.
 const lateMs = 60_000
 
-func newCrons() timed.Table[Cron] {
-	return timed.New(
+func newCrons() table[Cron] {
+	return newTable(
 		func(a, b *Cron) bool { return a.Name < b.Name },
 		func(c *Cron) (int64, bool) { return c.NextAtMs, c.NextAtMs != 0 },
 	)

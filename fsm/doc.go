@@ -45,7 +45,7 @@
 // schedules and workers have types of their own.
 //
 //	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
-//	btree/      timed/     idtable/  recordio/   ordered sets, records that fall due, jobs by id, streams of records
+//	btree/      idtable/   recordio/             ordered sets, jobs by id, streams of records
 //	outbox/     figures/   tenants/              webhooks, counts by minute, names with owners
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
 //	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies

@@ -11,7 +11,6 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/outbox"
-	"osqueue/fsm/timed"
 )
 
 // Settings are in force until the next RegisterBroker. They do not change.
@@ -97,7 +96,7 @@ type Machine struct {
 	running  *btree.Tree[*Job]   // in progress, by worker, then seq
 	tagged   *btree.Tree[tagged] // by tag or batch, then status, then seq
 	types    types
-	crons    timed.Table[Cron] // by name; due: at their next times
+	crons    table[Cron] // by name; due: at their next times
 	batches  batches
 	uniques  uniques
 	requests requests

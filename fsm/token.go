@@ -10,7 +10,6 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
-	"osqueue/fsm/timed"
 )
 
 // Role is the set of rights of a token. Package internal/auth says which rights each role
@@ -92,14 +91,14 @@ func checkToken(t *fsmpb.Token) error {
 
 // tokens has the tokens of the state.
 type tokens struct {
-	timed.Table[Token] // by id; due: those that expire
-	byID               map[string]*Token
-	ended              uint64 // see Machine.TokensEnded
+	table[Token] // by id; due: those that expire
+	byID         map[string]*Token
+	ended        uint64 // see Machine.TokensEnded
 }
 
 func newTokens() tokens {
 	return tokens{
-		Table: timed.New(
+		table: newTable(
 			func(a, b *Token) bool { return a.Id < b.Id },
 			func(t *Token) (int64, bool) { return t.ExpiresMs, t.ExpiresMs != 0 },
 		),

@@ -6,7 +6,6 @@ import (
 
 	"osqueue/fsm/btree"
 	"osqueue/fsm/idtable"
-	"osqueue/fsm/timed"
 )
 
 // holder is the place of a job among the jobs with the same unique key.
@@ -23,13 +22,13 @@ func byKeySeq(a, b holder) bool {
 
 // uniques has the unique keys that are held: by jobs in some statuses, and for a period.
 type uniques struct {
-	timed.Table[Hold]                     // by type, then key; due: all
-	holders           *btree.Tree[holder] // jobs that hold their key by their status
+	table[Hold]                     // by type, then key; due: all
+	holders     *btree.Tree[holder] // jobs that hold their key by their status
 }
 
 func newUniques() uniques {
 	return uniques{
-		Table: timed.New(
+		table: newTable(
 			func(a, b *Hold) bool {
 				return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Key, b.Key)) < 0
 			},
