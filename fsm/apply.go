@@ -206,7 +206,7 @@ func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
 	e.types.reviewRetention()
 	e.requests.bound(e.meta.Settings.RequestCount)
 	e.events = append(e.events, Event{Kind: BrokerRegistered, Name: e.meta.Broker.Node})
-	e.tell(outbox.Event{Kind: outbox.Leader, Subject: e.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(e.meta.Broker.Epoch, 10)})
+	e.tell(outbox.News(outbox.Leader, e.meta.Broker.Node, "epoch "+strconv.FormatUint(e.meta.Broker.Epoch, 10)))
 	return Result{}
 }
 

@@ -128,7 +128,7 @@ func (e *entry) putBatch(old, b *JobBatch) {
 	e.storeBatch(old, b)
 	if ends {
 		e.events = append(e.events, Event{Kind: BatchEnded, Name: b.Id})
-		e.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.Id), Text: batchOutcome(b)})
+		e.tell(outbox.News(outbox.BatchDone, tenants.NameFor("", b.Id), batchOutcome(b)))
 		e.callBack(b)
 	}
 }

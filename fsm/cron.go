@@ -140,13 +140,15 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 	} else {
 		s.fired(old, c, res.Jobs[0])
 		if op.Missed > 0 {
-			s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
+			news := outbox.News(outbox.ScheduleMissed, c.Name, "it missed "+strconv.FormatUint(op.Missed, 10)+" times")
+			news.JobId = res.Jobs[0].ID
+			s.tell(news)
 		}
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
 	s.storeCron(old, c)
-	s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, Text: c.LastError})
+	s.tell(outbox.News(outbox.ScheduleMissed, c.Name, c.LastError))
 	s.events = append(s.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
 }

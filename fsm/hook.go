@@ -16,7 +16,7 @@ func (e *entry) stamp() outbox.Stamp {
 }
 
 // tell puts an event into the outboxes of all hooks that want it.
-func (e *entry) tell(news outbox.Event) { e.hooks.Tell(news, e.stamp()) }
+func (e *entry) tell(news *outbox.Event) { e.hooks.Tell(news, e.stamp()) }
 
 // hookResult returns the answer to a mutation about hooks.
 func hookResult(count uint64, err error) Result {
@@ -31,34 +31,39 @@ func hookResult(count uint64, err error) Result {
 	return Result{Code: TooManyHooks}
 }
 
-// jobEvent returns the event for hooks of a change of a job's status; ok is false if there is none.
-func jobEvent(from Status, j *Job) (e outbox.Event, ok bool) {
-	e = outbox.Event{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
+// jobEvent returns the event for hooks of a change of a job's status, or nil if there is none.
+func jobEvent(from Status, j *Job) *outbox.Event {
+	kind, text := outbox.JobFailed, j.Execution().LastError
 	switch j.Status {
 	case Completed:
-		e.Kind, e.Text = outbox.JobCompleted, ""
+		kind, text = outbox.JobCompleted, ""
 	case Dead:
-		e.Kind = outbox.JobDead
+		kind = outbox.JobDead
 	case Cancelled:
-		e.Kind = outbox.JobCancelled
+		kind = outbox.JobCancelled
 	default:
-		e.Kind = outbox.JobFailed
-		return e, from == InProgress && j.Status != InProgress && (j.AttemptEnd == EndFail || j.AttemptEnd == EndLease || j.AttemptEnd == EndTimeout)
+		if from != InProgress || j.Status == InProgress || j.AttemptEnd != EndFail && j.AttemptEnd != EndLease && j.AttemptEnd != EndTimeout {
+			return nil
+		}
 	}
-	return e, true
+	e := outbox.News(kind, j.Type, text)
+	e.JobId, e.Attempts = j.ID, j.Attempts
+	return e
 }
 
 // announcedEvent returns the event for hooks of a condition that the leader announced.
-func announcedEvent(k AnnounceKind, node, text string) outbox.Event {
-	e := outbox.Event{Subject: node, Text: text, Resolved: k != k.begin()}
+func announcedEvent(k AnnounceKind, node, text string) *outbox.Event {
+	var kind outbox.Kind
 	switch k.begin() {
 	case AnnounceBucketAway:
-		e.Kind = outbox.BucketAway
+		kind = outbox.BucketAway
 	case AnnounceWritesRefused:
-		e.Kind = outbox.WritesRefused
+		kind = outbox.WritesRefused
 	case AnnounceBucketDamaged:
-		e.Kind = outbox.BucketDamaged
+		kind = outbox.BucketDamaged
 	}
+	e := outbox.News(kind, node, text)
+	e.Resolved = k != k.begin()
 	return e
 }
 
@@ -66,9 +71,7 @@ func announcedEvent(k AnnounceKind, node, text string) outbox.Event {
 // nothing else.
 func (e *entry) stateChecked(op *fsmpb.StateChecked) Result {
 	if len(op.Diverged) > 0 {
-		e.tell(outbox.Event{
-			Kind: outbox.Diverged, Subject: strings.Join(op.Diverged, " "), Text: "the state of these nodes differs from that of most",
-		})
+		e.tell(outbox.News(outbox.Diverged, strings.Join(op.Diverged, " "), "the state of these nodes differs from that of most"))
 	}
 	return Result{}
 }

@@ -33,7 +33,7 @@ func (e *entry) put(old, j *Job) {
 		e.figures.count(e.types.queues[j.Type], from, j, e.meta.Now)
 	}
 	if e.hooks.HookCount() > 0 {
-		if news, ok := jobEvent(from, j); ok {
+		if news := jobEvent(from, j); news != nil {
 			e.tell(news)
 		}
 	}

@@ -132,7 +132,7 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 	}
 	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})
 	if op.Missed > 0 {
-		m.tell(outbox.ScheduleMissed, outbox.Event{Subject: op.Name, JobID: job.ID, Text: fmt.Sprintf("it missed %d times", op.Missed)})
+		m.tell(outbox.ScheduleMissed, &outbox.Event{Subject: op.Name, JobId: job.ID, Text: fmt.Sprintf("it missed %d times", op.Missed)})
 	}
 	return fsm.Result{Jobs: []*fsm.Job{job}}
 }

@@ -18,7 +18,7 @@ import (
 // hooked is a hook of the model with its outbox.
 type hooked struct {
 	outbox.Hook
-	outbox []outbox.Event
+	outbox []*outbox.Event
 }
 
 func (m *model) hook(name string) *hooked {
@@ -105,7 +105,9 @@ func (m *model) testHook(op *fsmpb.TestHook) fsm.Result {
 		return fsm.Result{Code: fsm.NotFound}
 	}
 	m.hookNumber++
-	m.setHook(h, func(h *hooked) { m.post(h, outbox.Event{Kind: outbox.Tested, Subject: h.Name, Text: "a test"}) })
+	m.setHook(h, func(h *hooked) {
+		m.post(h, &outbox.Event{Kind: uint32(outbox.Tested), Subject: h.Name, Text: "a test"})
+	})
 	return fsm.Result{Count: uint64(m.hookNumber)}
 }
 
@@ -118,7 +120,7 @@ func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
 		take := func(ids []*fsmpb.HookEventId, count *uint64) {
 			for _, id := range ids {
 				want := outbox.EventID{Term: id.Term, Index: id.Index, N: id.N}
-				if at := slices.IndexFunc(h.outbox, func(e outbox.Event) bool { return e.ID == want }); at >= 0 {
+				if at := slices.IndexFunc(h.outbox, func(e *outbox.Event) bool { return outbox.IDOf(e) == want }); at >= 0 {
 					h.outbox = slices.Delete(h.outbox, at, at+1)
 					*count++
 					res.Count++
@@ -168,14 +170,17 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 			a = h.Alerts[at]
 			h.Alerts = slices.Delete(h.Alerts, at, at+1)
 		}
-		m.post(h, outbox.Event{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: outbox.AlertID(a), Since: a.SinceMs})
+		m.post(h, &outbox.Event{
+			Kind: uint32(kind), Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing,
+			AlertTerm: a.Term, AlertIndex: a.Index, AlertN: a.N, SinceMs: a.SinceMs,
+		})
 	})
 	return fsm.Result{}
 }
 
 // post puts an event with the number m.hookNumber into an outbox.
-func (m *model) post(h *hooked, e outbox.Event) {
-	e.Hook, e.At, e.ID = h.Name, m.meta.Now, outbox.EventID{Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}
+func (m *model) post(h *hooked, e *outbox.Event) {
+	e.Hook, e.AtMs, e.Term, e.Index, e.N = h.Name, m.meta.Now, m.meta.LSN.Term, m.meta.LSN.Index, m.hookNumber
 	h.outbox = append(h.outbox, e)
 	limit := h.BufferBytes
 	if limit == 0 {
@@ -187,30 +192,30 @@ func (m *model) post(h *hooked, e outbox.Event) {
 	}
 }
 
-func bytesOf(outbox []outbox.Event) (n int64) {
+func bytesOf(outbox []*outbox.Event) (n int64) {
 	for _, e := range outbox {
-		n += int64(192 + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text))
+		n += int64(192 + len(e.Hook) + len(e.Subject) + len(e.JobId) + len(e.Text))
 	}
 	return n
 }
 
 // tell is an event for every hook that wants it.
-func (m *model) tell(kind outbox.Kind, e outbox.Event) {
+func (m *model) tell(kind outbox.Kind, e *outbox.Event) {
 	if len(m.hooks) == 0 {
 		return
 	}
 	m.hookNumber++
-	e.Kind, e.Subject, e.Text, e.JobID = kind, cutTo256(e.Subject), cutTo256(e.Text), cutTo256(e.JobID)
+	e.Kind, e.Subject, e.Text, e.JobId = uint32(kind), cutTo256(e.Subject), cutTo256(e.Text), cutTo256(e.JobId)
 	for _, h := range slices.Clone(m.hooks) {
 		if wanted(h, kind, e.Subject) {
-			m.setHook(h, func(h *hooked) { m.post(h, e) })
+			m.setHook(h, func(h *hooked) { m.post(h, fsmpb.Copy(e)) })
 		}
 	}
 }
 
 // tellJob is the event for a change of a job's status.
 func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
-	e := outbox.Event{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
+	e := &outbox.Event{Subject: j.Type, JobId: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
 	lost := j.AttemptEnd == fsm.EndFail || j.AttemptEnd == fsm.EndTimeout || j.AttemptEnd == fsm.EndLease
 	switch {
 	case j.Status == fsm.Completed:
@@ -229,7 +234,7 @@ func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
 func (m *model) tellOf(kind fsm.EventKind, name string) {
 	switch kind {
 	case fsm.BrokerRegistered:
-		m.tell(outbox.Leader, outbox.Event{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
+		m.tell(outbox.Leader, &outbox.Event{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
 	case fsm.WorkerDied:
 		n := 0
 		for _, j := range m.jobs {
@@ -237,19 +242,19 @@ func (m *model) tellOf(kind fsm.EventKind, name string) {
 				n++
 			}
 		}
-		m.tell(outbox.WorkerGone, outbox.Event{Subject: name, Text: fmt.Sprint(n, " jobs were running")})
+		m.tell(outbox.WorkerGone, &outbox.Event{Subject: name, Text: fmt.Sprint(n, " jobs were running")})
 	case fsm.BatchEnded:
 		b := m.batch(name)
-		m.tell(outbox.BatchDone, outbox.Event{
+		m.tell(outbox.BatchDone, &outbox.Event{
 			Subject: name, Text: fmt.Sprintf("%d completed, %d dead, %d cancelled", b.Completed, b.Dead, b.Cancelled),
 		})
 	case fsm.CronSkipped:
-		m.tell(outbox.ScheduleMissed, outbox.Event{Subject: name, Text: m.cron(name).LastError})
+		m.tell(outbox.ScheduleMissed, &outbox.Event{Subject: name, Text: m.cron(name).LastError})
 	}
 }
 
 func (m *model) tellAnnounced(kind fsm.AnnounceKind, text string) {
-	e := outbox.Event{Subject: m.meta.Broker.Node, Text: text}
+	e := &outbox.Event{Subject: m.meta.Broker.Node, Text: text}
 	e.Resolved = kind == fsm.AnnounceBucketBack || kind == fsm.AnnounceWritesAccepted || kind == fsm.AnnounceBucketHealed
 	m.tell(map[fsm.AnnounceKind]outbox.Kind{
 		fsm.AnnounceBucketAway: outbox.BucketAway, fsm.AnnounceBucketBack: outbox.BucketAway,
@@ -281,11 +286,9 @@ func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
 	var events, wantEvents []*outbox.Event
 	for _, h := range naive.hooks {
 		events = slices.AppendSeq(events, v.HookEvents(h.Name, outbox.EventID{}))
-		for i := range h.outbox {
-			wantEvents = append(wantEvents, &h.outbox[i])
-		}
+		wantEvents = append(wantEvents, h.outbox...)
 	}
-	sameRecords(t, "events of hooks", events, wantEvents, func(e *outbox.Event) any { return *e })
+	sameRecords(t, "events of hooks", events, wantEvents, func(e *outbox.Event) any { return e.String() })
 	if all := collected(v.AllHookEvents); len(all) != len(events) {
 		t.Fatalf("the outboxes have %d events, those of the hooks %d", len(all), len(events))
 	}

@@ -161,7 +161,7 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return fsm.Result{}
 	case *fsmpb.Mutation_StateChecked:
 		if bad := op.StateChecked.Diverged; len(bad) > 0 {
-			m.tell(outbox.Diverged, outbox.Event{Subject: strings.Join(bad, " "), Text: "the state of these nodes differs from that of most"})
+			m.tell(outbox.Diverged, &outbox.Event{Subject: strings.Join(bad, " "), Text: "the state of these nodes differs from that of most"})
 		}
 		return fsm.Result{}
 	}

@@ -102,7 +102,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.tokens.Scan(func(t *Token) bool { return fn(t) })
 	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
 	v.Hooks(func(h *outbox.Hook) bool { return fn(h.Hook) })
-	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e.ToPB()) })
+	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e) })
 }
 
 func (v *View) metaToPB() *fsmpb.Meta {
@@ -217,7 +217,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Tokens, asItIs, b.AddToken) },
 		func() error { return records(d, meta.Figures, asItIs, b.addFiguresPB) },
 		func() error { return records(d, meta.Hooks, asItIs, b.addHook) },
-		func() error { return records(d, meta.HookEvents, outbox.EventFromPB, b.addHookEvent) },
+		func() error { return records(d, meta.HookEvents, asItIs, b.addHookEvent) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
@@ -108,7 +109,7 @@ func (p *player) announced() string {
 // outbox prints the events of a hook, which a restored machine has, too.
 func (p *player) outbox(t *testing.T, hook string) string {
 	events := outboxOf(p.m, hook)
-	if again := outboxOf(copyOf(t, p.m), hook); !slices.EqualFunc(events, again, func(a, b *outbox.Event) bool { return *a == *b }) {
+	if again := outboxOf(copyOf(t, p.m), hook); !slices.EqualFunc(events, again, func(a, b *outbox.Event) bool { return proto.Equal(a, b) }) {
 		t.Errorf("a restored machine has the events %v", again)
 	}
 	if n := len(events); n > longList {
@@ -359,7 +360,7 @@ func hookLine(h *outbox.Hook) string {
 }
 
 func hookEventLine(e *outbox.Event) string {
-	return strings.TrimSpace(fmt.Sprintf("%d-%d-%d %v at=%d %s", e.ID.Term, e.ID.Index, e.ID.N, e.Kind, e.At, e.JobID)) + byActor(e.Actor)
+	return strings.TrimSpace(fmt.Sprintf("%d-%d-%d %v at=%d %s", e.Term, e.Index, e.N, outbox.Kind(e.Kind), e.AtMs, e.JobId)) + byActor(e.Actor)
 }
 
 func claimLine(r *fsm.ClaimRecord) string {

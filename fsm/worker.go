@@ -161,7 +161,7 @@ func (r registry) markDead(w *Worker, instance uint64) {
 	r.putWorker(w, nil)
 	r.events = append(r.events, Event{Kind: WorkerDied, Name: w.Name})
 	if r.hooks.HookCount() > 0 {
-		r.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: tenants.NameFor("", w.Name), Text: itoa(int64(len(r.heldBy(w.Name, instance)))) + " jobs were running"})
+		r.tell(outbox.News(outbox.WorkerGone, tenants.NameFor("", w.Name), itoa(int64(len(r.heldBy(w.Name, instance))))+" jobs were running"))
 	}
 	r.firings--
 	r.loseJobs(w.Name, instance)

@@ -181,7 +181,7 @@ func hookOf(v *fsm.View, h *outbox.Hook) v1.Hook {
 	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredMs
 	out.FailingSince, out.LastError = h.FailingSinceMs, h.LastError
 	for e := range v.HookEvents(h.Name, outbox.EventID{}) {
-		out.OldestAt = e.At
+		out.OldestAt = e.AtMs
 		break
 	}
 	for _, a := range h.Alerts {

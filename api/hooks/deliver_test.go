@@ -80,7 +80,7 @@ func TestDelivery(t *testing.T) {
 
 // TestActorInABody: a body has the identity that made the change.
 func TestActorInABody(t *testing.T) {
-	e := &outbox.Event{Kind: outbox.JobCancelled, Subject: "mail", JobID: "j", Actor: "token 3gp7 (Ann)"}
+	e := &outbox.Event{Kind: uint32(outbox.JobCancelled), Subject: "mail", JobId: "j", Actor: "token 3gp7 (Ann)"}
 	if body := string(Body(e)); !strings.Contains(body, `"actor":"token 3gp7 (Ann)"`) {
 		t.Error(body)
 	}

@@ -152,9 +152,9 @@ func (h *hookSender) look(v *fsm.View) {
 		h.retryNow()
 	}
 	for e := range v.HookEvents(h.name, h.seen) {
-		h.seen = e.ID
-		if e.Kind == outbox.Tested {
-			h.urgent = append(h.urgent, e.ID)
+		h.seen = outbox.IDOf(e)
+		if outbox.Kind(e.Kind) == outbox.Tested {
+			h.urgent = append(h.urgent, outbox.IDOf(e))
 		}
 	}
 	h.urgent = h.urgent[max(0, len(h.urgent)-urgentMax):]
@@ -231,7 +231,10 @@ func (h *hookSender) start(ctx context.Context, now time.Time) time.Duration {
 }
 
 // isNew reports whether an event behind h.tried was not tried yet.
-func (h *hookSender) isNew(e *outbox.Event) bool { return h.tries[e.ID] == nil && !h.ended[e.ID] }
+func (h *hookSender) isNew(e *outbox.Event) bool {
+	id := outbox.IDOf(e)
+	return h.tries[id] == nil && !h.ended[id]
+}
 
 // newEvent returns the oldest event that was not tried yet, or nil. If the hook is broken, it
 // returns one at random: the receiver may reject only some events, and those must not
@@ -242,7 +245,7 @@ func (h *hookSender) newEvent(broken bool) (e *outbox.Event) {
 			e = next
 			break
 		}
-		h.tried = next.ID
+		h.tried = outbox.IDOf(next)
 	}
 	if e == nil || !broken {
 		return e
@@ -279,10 +282,10 @@ func (h *hookSender) due(now time.Time) (*outbox.Event, time.Duration) {
 }
 
 func (h *hookSender) launch(ctx context.Context, e *outbox.Event) {
-	t := h.tries[e.ID]
+	t := h.tries[outbox.IDOf(e)]
 	if t == nil {
-		t = &try{id: e.ID}
-		h.tries[e.ID] = t
+		t = &try{id: outbox.IDOf(e)}
+		h.tries[outbox.IDOf(e)] = t
 	}
 	t.flying = true
 	t.attempts++
@@ -300,13 +303,13 @@ func (h *hookSender) settle(r result) {
 	t, e := r.try, r.event
 	t.flying = false
 	attempt := v1.HookAttempt{
-		ID: e.ID.String(), Type: e.Kind.String(), At: r.at.UnixMilli(), Attempt: t.attempts, TookMs: r.took.Milliseconds(), Status: r.status,
+		ID: outbox.IDOf(e).String(), Type: outbox.Kind(e.Kind).String(), At: r.at.UnixMilli(), Attempt: t.attempts, TookMs: r.took.Milliseconds(), Status: r.status,
 	}
 	now := time.Now()
 	switch {
 	case r.err == nil:
 		h.broken, h.lastError = 0, ""
-		h.end(e.ID, &h.delivered, now)
+		h.end(outbox.IDOf(e), &h.delivered, now)
 	case h.hook != nil && wasPut(r.hook, h.hook):
 		attempt.Error = r.err.Error()
 		t.failures, t.next = 0, time.Time{}
@@ -318,7 +321,7 @@ func (h *hookSender) settle(r result) {
 		t.failures++
 		t.next = now.Add(h.backoff(t.failures, backoffMax))
 		if h.tooOld(e) {
-			h.end(e.ID, &h.failed, now)
+			h.end(outbox.IDOf(e), &h.failed, now)
 		} else {
 			h.wait(t)
 		}
@@ -340,14 +343,14 @@ func (h *hookSender) giveUpOld(now time.Time) {
 		if !h.tooOld(e) || len(h.ended) >= endedMax {
 			break
 		}
-		t := h.tries[e.ID]
-		if h.ended[e.ID] || t != nil && t.flying {
+		t := h.tries[outbox.IDOf(e)]
+		if h.ended[outbox.IDOf(e)] || t != nil && t.flying {
 			continue
 		}
 		if t != nil {
 			h.waiting.Delete(t)
 		}
-		h.end(e.ID, &h.failed, now)
+		h.end(outbox.IDOf(e), &h.failed, now)
 	}
 }
 
@@ -356,7 +359,7 @@ func (h *hookSender) tooOld(e *outbox.Event) bool {
 	if h.hook != nil {
 		limit = cmp.Or(h.hook.RetryForMs, limit)
 	}
-	return h.node.Now()-e.At > limit
+	return h.node.Now()-e.AtMs > limit
 }
 
 func (h *hookSender) end(id outbox.EventID, list *[]*fsmpb.HookEventId, now time.Time) {

@@ -87,11 +87,12 @@ func Body(e *outbox.Event) []byte {
 
 // EventOf returns an event as receivers and the API have it.
 func EventOf(e *outbox.Event) v1.HookEvent {
+	kind := outbox.Kind(e.Kind)
 	out := v1.HookEvent{
-		ID: e.ID.String(), Type: e.Kind.String(), Timestamp: time.UnixMilli(e.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		Data: v1.HookEventData{Subject: e.Subject, JobID: e.JobID, Attempts: e.Attempts, Message: e.Text, Since: e.Since, Actor: e.Actor},
+		ID: outbox.IDOf(e).String(), Type: kind.String(), Timestamp: time.UnixMilli(e.AtMs).UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		Data: v1.HookEventData{Subject: e.Subject, JobID: e.JobId, Attempts: e.Attempts, Message: e.Text, Since: e.SinceMs, Actor: e.Actor},
 	}
-	switch e.Kind {
+	switch kind {
 	case outbox.BucketAway, outbox.BucketDamaged, outbox.WritesRefused,
 		outbox.QueueStuck, outbox.QueueFailing, outbox.QueueDead, outbox.BucketLag:
 		out.Data.State = "firing"
@@ -100,8 +101,8 @@ func EventOf(e *outbox.Event) v1.HookEvent {
 		}
 	default:
 	}
-	if e.Alert != (outbox.EventID{}) {
-		out.Data.AlertID = e.Alert.String()
+	if alert := (outbox.EventID{Term: e.AlertTerm, Index: e.AlertIndex, N: e.AlertN}); alert != (outbox.EventID{}) {
+		out.Data.AlertID = alert.String()
 	}
 	return out
 }
@@ -112,7 +113,7 @@ func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now 
 		return 0, fmt.Errorf("the URL %w", err)
 	}
 	body := Body(e)
-	signatures, err := s.sign(h, e.ID.String(), now, body)
+	signatures, err := s.sign(h, outbox.IDOf(e).String(), now, body)
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +123,7 @@ func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now 
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", userAgent)
-	r.Header.Set(webhook.HeaderID, e.ID.String())
+	r.Header.Set(webhook.HeaderID, outbox.IDOf(e).String())
 	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 	r.Header.Set(webhook.HeaderSignature, signatures)
 	answer, err := s.client.Do(r)

@@ -2094,14 +2094,15 @@ type HookEvent struct {
 	AtMs  int64  `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	// outbox.Kind.
 	Kind uint32 `protobuf:"varint,6,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Type of the job, or what the event is about.
+	// Type of the job, or the worker, node, batch or schedule.
 	Subject  string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
 	JobId    string `protobuf:"bytes,8,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Attempts int32  `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	Text     string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
+	// Error or reason; cut.
+	Text string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
 	// Of an alert: it has ended.
 	Resolved bool `protobuf:"varint,11,opt,name=resolved,proto3" json:"resolved,omitempty"`
-	// Of an alert: the id of the event that announced it, and when that was.
+	// Of an alert: the id of the event that announced it, and when that was; zero for other events.
 	AlertTerm  uint64 `protobuf:"varint,12,opt,name=alert_term,json=alertTerm,proto3" json:"alert_term,omitempty"`
 	AlertIndex uint64 `protobuf:"varint,13,opt,name=alert_index,json=alertIndex,proto3" json:"alert_index,omitempty"`
 	AlertN     uint32 `protobuf:"varint,14,opt,name=alert_n,json=alertN,proto3" json:"alert_n,omitempty"`

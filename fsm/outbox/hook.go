@@ -43,20 +43,15 @@ func (id EventID) String() string {
 }
 
 // Event is an event in the outbox of a hook. It is immutable.
-type Event struct {
-	Hook     string
-	ID       EventID
-	At       int64 // ms
-	Kind     Kind
-	Subject  string // type of the job, or the worker, node, batch or schedule
-	JobID    string
-	Attempts int32
-	Text     string  // error or reason; cut
-	Resolved bool    // of an alert: it has ended
-	Alert    EventID // of an alert: id of the event that announced it; zero for other events
-	Since    int64   // of an alert: when it began, ms
-	Actor    string  // as in fsm.Event
+type Event = fsmpb.HookEvent
+
+// News returns an event that is in no outbox yet.
+func News(k Kind, subject, text string) *Event {
+	return &Event{Kind: uint32(k), Subject: subject, Text: text}
 }
+
+// IDOf returns the id of an event.
+func IDOf(e *Event) EventID { return EventID{e.Term, e.Index, e.N} }
 
 // Kind is the kind of an event for hooks.
 type Kind uint8
@@ -201,8 +196,13 @@ func compareAlerts(a, b *Alert) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
 }
 
-// key returns what the outboxes find a hook by.
+// key returns what a hook is found by.
 func key(name string) *Hook { return &Hook{Hook: &fsmpb.Hook{Name: name}} }
+
+// eventKey returns what an event is found by.
+func eventKey(hook string, id EventID) *Event {
+	return &Event{Hook: hook, Term: id.Term, Index: id.Index, N: id.N}
+}
 
 // changed returns a copy whose record may be changed.
 func (h *Hook) changed() *Hook {
@@ -211,8 +211,8 @@ func (h *Hook) changed() *Hook {
 	return &c
 }
 
-func (e *Event) size() int64 {
-	return int64(hookEventBytes + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text) + len(e.Actor))
+func eventSize(e *Event) int64 {
+	return int64(hookEventBytes + len(e.Hook) + len(e.Subject) + len(e.JobId) + len(e.Text) + len(e.Actor))
 }
 
 func byHook(a, b *Hook) bool { return a.Name < b.Name }
@@ -221,7 +221,7 @@ func byHookAndID(a, b *Event) bool {
 	if a.Hook != b.Hook {
 		return a.Hook < b.Hook
 	}
-	return a.ID.Compare(b.ID) < 0
+	return IDOf(a).Compare(IDOf(b)) < 0
 }
 
 // ErrValue is the error for a hook that no state has.
@@ -273,24 +273,6 @@ func CheckAlert(a *fsmpb.SetAlert) error {
 		return ErrAlert
 	}
 	return nil
-}
-
-// ToPB returns the record of the event in a snapshot.
-func (e *Event) ToPB() *fsmpb.HookEvent {
-	return &fsmpb.HookEvent{
-		Hook: e.Hook, Term: e.ID.Term, Index: e.ID.Index, N: e.ID.N, AtMs: e.At, Kind: uint32(e.Kind),
-		Subject: e.Subject, JobId: e.JobID, Attempts: e.Attempts, Text: e.Text, Resolved: e.Resolved,
-		AlertTerm: e.Alert.Term, AlertIndex: e.Alert.Index, AlertN: e.Alert.N, SinceMs: e.Since, Actor: e.Actor,
-	}
-}
-
-// EventFromPB returns the event of a record.
-func EventFromPB(p *fsmpb.HookEvent) *Event {
-	return &Event{
-		Hook: p.Hook, ID: EventID{p.Term, p.Index, p.N}, At: p.AtMs, Kind: kindOf(p.Kind),
-		Subject: p.Subject, JobID: p.JobId, Attempts: p.Attempts, Text: p.Text, Resolved: p.Resolved,
-		Alert: EventID{p.AlertTerm, p.AlertIndex, p.AlertN}, Since: p.SinceMs, Actor: p.Actor,
-	}
 }
 
 // kindOf returns the kind of a record, which may be unknown.

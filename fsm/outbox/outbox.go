@@ -37,8 +37,8 @@ func (s *State) Hook(name string) *Hook { return s.hooks.Find(key(name)) }
 // HookEvents iterates over the events in the outbox of a hook that are after an id, oldest first.
 func (s *State) HookEvents(name string, after EventID) iter.Seq[*Event] {
 	return func(yield func(*Event) bool) {
-		s.events.Ascend(&Event{Hook: name, ID: after}, func(e *Event) bool {
-			return e.Hook == name && (e.ID == after || yield(e))
+		s.events.Ascend(eventKey(name, after), func(e *Event) bool {
+			return e.Hook == name && (IDOf(e) == after || yield(e))
 		})
 	}
 }
@@ -52,7 +52,7 @@ func (s *State) HookEventCount() int { return s.events.Len() }
 
 // HookEvent returns an event in an outbox, or nil.
 func (s *State) HookEvent(name string, id EventID) *Event {
-	return s.events.Find(&Event{Hook: name, ID: id})
+	return s.events.Find(eventKey(name, id))
 }
 
 // Outboxes is a State that changes. DESIGN.md of package fsm, section 21, has the rules.
@@ -157,7 +157,7 @@ func (o *Outboxes) Test(name string, at Stamp) (number uint64, err error) {
 		return 0, ErrNoHook
 	}
 	o.number++
-	o.send(h, &Event{Kind: Tested, Subject: h.Name, Text: "a test"}, at)
+	o.send(h, News(Tested, h.Name, "a test"), at)
 	return uint64(o.number), nil
 }
 
@@ -200,7 +200,7 @@ func (o *Outboxes) takeAll(h *Hook, ids []*fsmpb.HookEventId) (n uint64) {
 func (o *Outboxes) take(h *Hook, e *Event) {
 	o.events.Delete(e)
 	h.Pending--
-	h.Bytes -= e.size()
+	h.Bytes -= eventSize(e)
 }
 
 // SetAlert makes an event if an alert begins or ends. So a leader that repeats what its
@@ -230,23 +230,23 @@ func (o *Outboxes) SetAlert(op *fsmpb.SetAlert, at Stamp) error {
 		alert = changed.Alerts[i]
 		changed.Alerts = slices.Delete(changed.Alerts, i, i+1)
 	}
-	o.send(changed, &Event{
-		Kind: kind, Subject: alert.Subject, Text: cut(op.Text),
-		Resolved: !op.Firing, Alert: AlertID(alert), Since: alert.SinceMs,
-	}, at)
+	news := News(kind, alert.Subject, cut(op.Text))
+	news.Resolved, news.SinceMs = !op.Firing, alert.SinceMs
+	news.AlertTerm, news.AlertIndex, news.AlertN = alert.Term, alert.Index, alert.N
+	o.send(changed, news, at)
 	return nil
 }
 
-// Tell puts an event into the outboxes of all hooks that want it.
-func (o *Outboxes) Tell(e Event, at Stamp) {
+// Tell puts copies of an event into the outboxes of all hooks that want it.
+func (o *Outboxes) Tell(e *Event, at Stamp) {
 	if o.hooks.Len() == 0 {
 		return
 	}
 	o.number++
-	e.Subject, e.Text, e.JobID = cut(e.Subject), cut(e.Text), cut(e.JobID)
+	e.Subject, e.Text, e.JobId = cut(e.Subject), cut(e.Text), cut(e.JobId)
 	for _, h := range slices.Collect(o.hooks.Scan) { // the tree must not change under Scan
-		if h.Wants(e.Kind, e.Subject) {
-			o.send(h, new(e), at)
+		if h.Wants(Kind(e.Kind), e.Subject) {
+			o.send(h, fsmpb.Clone(e), at)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func (o *Outboxes) Tell(e Event, at Stamp) {
 // ones if the outbox is full. It replaces h.
 func (o *Outboxes) send(h *Hook, e *Event, at Stamp) {
 	own, dropped := *h, uint64(0)
-	e.Hook, e.ID, e.At, e.Actor = h.Name, EventID{at.Term, at.Index, o.number}, at.Now, at.Actor
+	e.Hook, e.Term, e.Index, e.N, e.AtMs, e.Actor = h.Name, at.Term, at.Index, o.number, at.Now, at.Actor
 	o.store(&own, e)
 	for own.Bytes > own.Buffer() {
 		o.take(&own, o.oldest(h.Name))
@@ -272,7 +272,7 @@ func (o *Outboxes) send(h *Hook, e *Event, at Stamp) {
 func (o *Outboxes) store(h *Hook, e *Event) {
 	o.events.Set(e)
 	h.Pending++
-	h.Bytes += e.size()
+	h.Bytes += eventSize(e)
 }
 
 // cut returns a copy of the beginning of a text, at most TextMax bytes, which ends with a whole rune.
@@ -307,13 +307,13 @@ func (o *Outboxes) Add(h *fsmpb.Hook) error {
 func (o *Outboxes) AddEvent(e *Event) (err error) {
 	h := o.Hook(e.Hook)
 	switch {
-	case o.HookEvent(e.Hook, e.ID) != nil:
+	case o.HookEvent(e.Hook, IDOf(e)) != nil:
 		err = errTwice
-	case h == nil, e.Kind == 0, e.Kind >= numKinds, max(len(e.Subject), len(e.Text), len(e.JobID)) > TextMax, len(e.Actor) > ActorMax:
+	case h == nil, e.Kind == 0, e.Kind >= numKinds, max(len(e.Subject), len(e.Text), len(e.JobId)) > TextMax, len(e.Actor) > ActorMax:
 		err = errRange
 	}
 	if err != nil {
-		return fmt.Errorf("event %s of hook %q: %w", e.ID, e.Hook, err)
+		return fmt.Errorf("event %s of hook %q: %w", IDOf(e), e.Hook, err)
 	}
 	own := *h
 	o.store(&own, e)

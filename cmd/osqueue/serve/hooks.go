@@ -96,7 +96,7 @@ func hookCollector(view func() *fsm.View, from *hooks.Sender) collect {
 			send(out, hookFigures, h, h.Name)
 			lag := int64(0)
 			for e := range v.HookEvents(h.Name, outbox.EventID{}) {
-				lag = now - e.At
+				lag = now - e.AtMs
 				break
 			}
 			out.gauge(descHookLag, float64(lag)/1000, h.Name)
