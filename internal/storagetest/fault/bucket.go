@@ -96,6 +96,8 @@ func (b *Bucket) write(
 		return storage.Write{Err: i.err(op, key)}
 	case Reject:
 		return storage.Write{Outcome: storage.Conflict, Err: i.err(op, key)}
+	case Slow:
+		sleep.For(ctx, i.transfer(len(data)))
 	}
 	if err := i.before(ctx, op, key); err != nil {
 		return storage.Write{Err: err}

@@ -17,7 +17,8 @@
 //	Throttle     not applied; Unknown with ErrThrottled
 //	Stall        waits until Release, then is applied as usual; if its context
 //	             ends first, not applied and Unknown
-//	Slow         waits for the delay, then is applied as usual
+//	Slow         waits for the delay, or for its turn on a narrow line, then is
+//	             applied as usual
 //
 // Reads and deletes that are hit by LoseRequest or Throttle return an error,
 // and by Stall or Slow wait. Garble and Truncate change what a Get returns: a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +211,21 @@ func TestSkipTimesAndPrefix(t *testing.T) {
 	if want := "com com con con con com com com "; got != want || i.Hits() != 3 {
 		t.Fatalf("outcomes %s with %d hits, want %s", got, i.Hits(), want)
 	}
+}
+
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, inner, v := setup(t)
+		b.Inject(fault.Rule{Kind: fault.Slow, Rate: 10})
+		began := time.Now()
+		var both sync.WaitGroup
+		both.Go(func() { b.PutIfAbsent(t.Context(), "l", make([]byte, 30)) })
+		both.Go(func() { b.PutIfMatch(t.Context(), "k", make([]byte, 20), v) })
+		both.Wait()
+		if took := time.Since(began); took != 5*time.Second || content(t, inner) == "old" {
+			t.Fatalf("50 bytes at 10 bytes a second took %v", took)
+		}
+	})
 }
 
 // TestProbability checks the share of hits, and that a seed repeats them.

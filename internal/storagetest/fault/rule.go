@@ -62,6 +62,8 @@ type Rule struct {
 	// of the caller ends that); and after how long DeliverLate delivers by
 	// itself, where 0 means only on Release.
 	Delay time.Duration
+	// Rate is how many bytes of writes a second Slow lets pass, one write after the other; 0 means no limit.
+	Rate int
 }
 
 // Injection is a rule at work. Its methods are safe for concurrent use.
@@ -75,6 +77,7 @@ type Injection struct {
 	stopped bool
 	open    bool          // released is closed
 	changed chan struct{} // closed and replaced at every hit and delivery
+	free    time.Time     // when the writes so far are through, by Rate
 	held    []*late
 	late    []storage.Write // answers to late deliveries, in order of delivery
 }
@@ -101,6 +104,20 @@ func (i *Injection) fires(op storage.Op, key string, chance func() float64) bool
 	i.hits++
 	i.notifyLocked()
 	return true
+}
+
+// transfer returns how long a write of so many bytes takes, behind all earlier ones.
+func (i *Injection) transfer(bytes int) time.Duration {
+	if i.rule.Rate == 0 {
+		return 0
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if now := time.Now(); i.free.Before(now) {
+		i.free = now
+	}
+	i.free = i.free.Add(time.Duration(bytes) * time.Second / time.Duration(i.rule.Rate))
+	return time.Until(i.free)
 }
 
 func (i *Injection) notifyLocked() {
