@@ -131,13 +131,13 @@ func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Memory = true // testEnv has the log; nothing else is on a disk
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
-	cfg.MaxFlushLag, cfg.CollectInterval, cfg.Flush.Window = 20*time.Second, 15*time.Second, 30*time.Second
+	cfg.MaxFlushLag, cfg.CollectInterval = 20*time.Second, 5*time.Second
 	cfg.UnflushedBytes = 64 << 10
 	cfg.ArchiveCheck, cfg.ArchiveRead = 5*time.Second, time.Minute
 	cfg.EventsKept = 64
 	cfg.StateCheck = 2 * time.Second
 	f := flush.DefaultConfig()
-	f.Interval = 100 * time.Millisecond
+	f.Interval, f.Window = 100*time.Millisecond, 30*time.Second
 	f.ViewMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
 	f.SegmentRaw, f.StepBytes, f.CompactAt, f.RefsMax, f.CheckpointMin = 8<<10, 32<<10, 4, 12, 16<<10
 	cfg.Flush = f
