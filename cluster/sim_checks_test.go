@@ -217,6 +217,24 @@ func TestSimFindsAWrongDocument(t *testing.T) {
 	}
 }
 
+func TestSimFindsThatANeededObjectIsRemoved(t *testing.T) {
+	w := newSimWorld(1, storagetest.NewCounts())
+	v := simStateAt(t, 4)
+	w.applied(&simNode{cluster: &simCluster{name: "a"}, name: "a1"}, v, nil)
+	data := simDocument(w.record, v, "a1", 1)
+	w.record.PutIfAbsent(t.Context(), DocumentKey, data)
+	doc, err := document.Decode(data)
+	if err == nil {
+		err = w.record.Delete(t.Context(), doc.Archive.Checkpoint.Key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustFind(t, w.failures, "needs it")
+	w.checkDocuments()
+	mustFind(t, w.failures, "names what is not there")
+}
+
 // The check of an adoption must find that a bucket lacks a write that it acknowledged.
 func TestSimFindsWhatTheBucketHasLost(t *testing.T) {
 	old, adopted := simStateAt(t, 1), simStateAt(t, 9)

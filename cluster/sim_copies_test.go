@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"osqueue/cluster/raftlog"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -215,6 +218,66 @@ func TestSimCopies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// goOnFrom begins a line of history at a state that was left behind, as nodes do that have lost what came after it.
+func (w *simWorld) goOnFrom(v *fsm.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := v.LSN()
+	line := newSimLedger(w, "a")
+	line.base, line.last, line.token, line.end = at, at, v.Meta().Token, &at
+	line.firedUpTo(v)
+	for _, status := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
+		v.Jobs(status, 0, func(j *fsm.Job) bool {
+			line.jobs[j.ID] = &simJob{enqueued: at, status: j.Status, token: j.Execution().Token}
+			return true
+		})
+	}
+	w.ledgers["a"] = line
+}
+
+// The majority is lost, with what it had committed and flushed. The cluster goes on from the disk of a leader that was cut
+// off before, and that had other entries in these places, and even more of them. What the bucket has stays.
+func TestSimRecoveryFromAMinority(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		lead := s.leader()
+		life, disk := lead.alive(), lead.mark(true)
+		mend := s.a.net.cut(true, between([]*simNode{lead}, s.without(lead))...)
+		for i := range 300 {
+			id := fmt.Sprint("lost-", i)
+			s.ask(id)
+			data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: time.Now().UnixMilli(), Mutations: []*fsmpb.Mutation{script.Enqueue(id)}})
+			if err != nil {
+				s.failf("%v", err)
+			}
+			life.raft.Apply(data, 0)
+		}
+		time.Sleep(200 * time.Millisecond)
+		behind := life.View() // what was committed before
+		disk = disk.image(0)
+		s.await(10*time.Second, simWhile("no other node leads", func() bool { l := s.a.active(); return l == nil || l == life }))
+		s.flushes(5*time.Second, lead)
+		doc := s.document().LSN()
+		mend()
+		if disk.high < behind.LSN().Index+100 || doc.Index > disk.high || doc.Compare(behind.LSN()) <= 0 {
+			s.failf("the old leader was at %s and has %d entries, the document is at %s", behind.LSN(), disk.high, doc)
+			return
+		}
+		s.allowAdoption(true)
+		before := s.adopted()
+		for _, n := range s.a.nodes {
+			n.crash()
+			copied := n.mark(false).withoutLog(disk)
+			copied.unwitnessed = true
+			n.replace(copied)
+		}
+		s.goOnFrom(behind)
+		if s.calm() && s.adopted() == before {
+			s.failf("the document was not adopted")
+		}
+		s.allowAdoption(false)
+	})
 }
 
 // Nodes without a witness vote with a log that is lost or older.

@@ -28,7 +28,7 @@ type simFault struct {
 
 // simFaults returns all faults.
 func simFaults() []simFault {
-	return append(slices.Concat(hungFaults(), copyFaults(), aheadFaults()), []simFault{
+	return append(slices.Concat(hungFaults(), copyFaults(), aheadFaults(), flushFaults()), []simFault{
 		{name: "leader crashed", times: 2, begin: (*simRun).crashLeader},
 		{name: "follower crashed", times: 1, begin: (*simRun).crashFollower},
 		{name: "all crashed", times: 1, begin: (*simRun).crashAll},
@@ -371,6 +371,9 @@ func bucketFault(kind fault.Kind, times int) simFault {
 		if kind == fault.DeliverLate {
 			rule.Delay *= 5
 		}
+		if kind == fault.Slow && s.r.IntN(2) == 0 {
+			rule.Rate = 1000 + s.r.IntN(9000)
+		}
 		if kind == fault.Stall {
 			rule.Ops = []storage.Op{storage.OpPutIfMatch, storage.OpGet}
 		}
@@ -403,6 +406,7 @@ func (s *simRun) bucketAwayForLong() func() string {
 	refused := func() int { return s.counts.Count("answer: the bucket lags") }
 	before := refused()
 	end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
+	s.burst(120 << 10) // more than fits into the unflushed log
 	for limit := time.Now().Add(time.Minute); refused() == before && time.Now().Before(limit); {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -473,19 +477,22 @@ func (s *simRun) loseDiskOfTwo() func() string {
 
 // loseAllDisks lets the cluster start again from the document.
 func (s *simRun) loseAllDisks() func() string {
-	before := s.adopted()
-	if s.r.IntN(2) == 0 { // writes that are acknowledged from here on are only on disks
+	before, release := s.adopted(), func() {}
+	switch s.r.IntN(3) {
+	case 0: // writes that are acknowledged from here on are only on disks
 		for _, l := range s.a.lives() {
 			l.gate.block()
 		}
 		s.pass(6)
+	case 1:
+		if release = s.operation(); release == nil {
+			return nil
+		}
 	}
-	for _, n := range s.a.nodes {
-		n.crash()
-		n.wipe()
-	}
+	s.loseAll()
 	return func() string {
 		s.a.startAll()
+		defer release()
 		if !s.calm() || s.adopted() == before {
 			return ""
 		}

@@ -17,6 +17,7 @@ type simLedger struct {
 	world   *simWorld
 	cluster string
 	base    fsm.LSN // LSN where it begins
+	from    fsm.LSN // LSN of the document that it came from; zero: none
 	jobs    map[string]*simJob
 	token   uint64 // last fencing token
 	last    fsm.LSN
@@ -195,7 +196,7 @@ func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedger) *simLedger {
 	w := l.world
 	next := newSimLedger(w, cluster)
-	next.base, next.last = v.LSN(), v.LSN()
+	next.base, next.from, next.last = v.LSN(), from, v.LSN()
 	next.token = v.Meta().Token
 	next.firedUpTo(v)
 	live := make(map[string]*fsm.Job)

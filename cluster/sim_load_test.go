@@ -211,6 +211,11 @@ func (c *simClient) enqueue() {
 		c.world.ask(j.Id)
 		jobs = append(jobs, j)
 	}
+	c.submit(jobs, c.safe)
+}
+
+// submit enqueues jobs of which the world knows. safe reports whether the bucket has the answer.
+func (c *simClient) submit(jobs []*fsmpb.NewJob, safe func(simAnswer) bool) {
 	a, ok := c.do(func() *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}
 	})
@@ -222,7 +227,7 @@ func (c *simClient) enqueue() {
 		return
 	}
 	for _, j := range jobs {
-		c.world.acknowledged(j.Id, a.lsn, c.safe(a))
+		c.world.acknowledged(j.Id, a.lsn, safe(a))
 	}
 }
 

@@ -43,7 +43,7 @@ func newSimRun(seed uint64, n int, counts *storagetest.Counts, spoil ...func(sto
 	hidden := &simHidden{Bucket: below, keys: make(map[string]bool)}
 	s := &simRun{simWorld: w, r: w.rand(), hidden: hidden, faults: fault.New(hidden, w.r.Uint64()), begun: time.Now()}
 	s.farJumps = seed%3 == 0
-	s.a = newSimCluster(w, "a", n, s.faults)
+	s.a = newSimCluster(w, "a", n, w.weighed(s.faults))
 	// A rival that does not hold the level raises it when it takes over: no upgrade is left to
 	// play. With remainder 4 the rivals do so, with remainder 2 they hold the level too. Seed 1 is that of
 	// scenes, which need the newest level.
@@ -118,6 +118,39 @@ func (s *simRun) use(act func()) {
 	s.finish()
 	close(stop)
 	wg.Wait()
+}
+
+// tend runs the checks until stop is closed.
+func (s *simRun) tend(stop <-chan struct{}) {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			s.checkFlushed()
+		}
+	}
+}
+
+// checkFlushed checks the new versions of the document, and that a leader does not say that the bucket has more.
+func (s *simRun) checkFlushed() {
+	var said fsm.LSN
+	if l := s.a.active(); l != nil {
+		if term := l.leader.Active(); term != nil {
+			said = term.Flushed()
+		}
+	}
+	s.checkDocuments()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && !said.IsZero() {
+		s.counts.One("check: what counts as flushed is in the document")
+		if said.Compare(s.last.LSN()) > 0 {
+			s.failLocked("%s counts as flushed, and the document is at %s", said, s.last.LSN())
+		}
+	}
 }
 
 // round applies one fault, or two that overlap, and waits for a while. It returns the
@@ -242,6 +275,7 @@ func (s *simRun) inspect() {
 		s.failf("in the bucket: %s", p)
 	}
 	s.counts.One("check: archive verified")
+	s.past(simPastSample)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.ledgers[s.a.name]; l != nil {

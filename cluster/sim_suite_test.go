@@ -34,6 +34,7 @@ import (
 //	sim_faults_test.go  faults, each with the evidence that it had an effect
 //	sim_hung_test.go    disks and buckets that hang; standbys, removed objects, upgrades
 //	sim_ahead_test.go   leaders whose disk is behind the followers' disks
+//	sim_flush_test.go   the flusher: mishaps at each operation, outages, and the past that is kept
 //	sim_copies_test.go  lost logs, copied disks, and edits of the document
 //	sim_load_test.go    users, and the answers that they received
 //	sim_ledger_test.go  the history of every job, by the log
@@ -179,7 +180,9 @@ func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 // to check.
 func simMissing(counts *storagetest.Counts) (missing []string) {
 	wanted := []string{
-		"adoption", "job lost with the disks", "snapshot restored", "document without jobs", "lease expired", "heartbeat answered",
+		"adoption", "job lost with the disks", "snapshot restored", "document without jobs", "jobs leave the document", "jobs return",
+		"young document", "segment", "segment index", "checkpoint", "checkpoint over a gap", "check: removed object is not needed",
+		"check: what the document names is there", "check: what counts as flushed is in the document", "check: state of the past", "lease expired", "heartbeat answered",
 		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
 		"answer: unknown", "answer: not the leader", "completion refused: stale_token",
 		"check: applied entry is on the disk", "check: confirmed entry is on the disk", "check: equal states", "check: document in order", "check: document is a state", "check: job not invented",

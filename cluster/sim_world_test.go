@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/recording"
+	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
@@ -35,7 +38,13 @@ type simWorld struct {
 	tokens   map[uint64]string     // job by token, of the whole run
 	asked    map[string]bool       // ids of jobs that producers have requested
 	accepted [][]byte              // versions of the document that are to be checked
-	header   *document.Header      // header of the last version that was checked
+	latest   []byte                // the version that was accepted last
+	renewed  time.Time             // when
+	silence  time.Duration         // longest time between two of them since a scene has reset it
+	sizes    map[string]int        // largest object of each kind that cluster a was to write, bytes
+	offered  map[string]int        // the same, all objects together
+	last     *document.File        // version that was checked last
+	audit    *archive.Audit        // of what documents name
 	told     map[string]fsm.LSN    // by cluster, the newest LSN in an answer
 	versions int
 	// mayAdopt says that a cluster may take its state from the bucket.
@@ -57,21 +66,79 @@ func newSimWorld(seed uint64, counts *storagetest.Counts) *simWorld {
 		trace: newSimTrace(), counts: counts, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
 		tokens: make(map[uint64]string), asked: make(map[string]bool), told: make(map[string]fsm.LSN),
+		sizes: make(map[string]int), offered: make(map[string]int),
 	}
+	w.audit = archive.NewAudit(w.store)
 	// The document of a new cluster has no entry yet.
 	w.states[fsm.LSN{}] = &simState{view: fsm.New().View(), ledger: newSimLedger(w, "")}
-	w.record = recording.New(w.store, func(e recording.Entry) {
-		if e.Key == DocumentKey {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if e.How == recording.Deleted {
-				w.failLocked("the document was removed")
-				return
-			}
-			w.accepted = append(w.accepted, e.Data)
-		}
-	})
+	w.record = recording.New(w.store, w.wrote)
 	return w
+}
+
+// wrote notes what the store has accepted.
+func (w *simWorld) wrote(e recording.Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case e.How == recording.Deleted:
+		w.removedLocked(e.Key)
+	case e.Key == DocumentKey:
+		if now := time.Now(); w.latest != nil {
+			w.silence, w.renewed = max(w.silence, now.Sub(w.renewed)), now
+		} else {
+			w.renewed = now
+		}
+		w.accepted, w.latest = append(w.accepted, e.Data), e.Data
+	case strings.HasSuffix(e.Key, ".seg"):
+		w.counts.One("segment")
+	case archive.IsSegmentIndex(e.Key):
+		w.counts.One("segment index")
+	case strings.HasSuffix(e.Key, "manifest.json"):
+		w.counts.One("checkpoint")
+	}
+}
+
+// removedLocked checks that the document does not need an object that was removed.
+func (w *simWorld) removedLocked(key string) {
+	if key == DocumentKey {
+		w.failLocked("the document was removed")
+		return
+	}
+	doc, err := document.Decode(w.latest)
+	if err != nil || doc.Archive == nil || !strings.HasPrefix(key, "log/") && !strings.HasPrefix(key, "checkpoint/") {
+		return
+	}
+	w.counts.One("check: removed object is not needed")
+	of := strings.TrimSuffix(doc.Archive.Checkpoint.Key, "manifest.json")
+	if of != "" && strings.HasPrefix(key, of) || slices.ContainsFunc(doc.Archive.Log, func(r document.Ref) bool { return w.has(r.Key, key) }) {
+		w.failLocked("%s was removed, and the document at %s needs it", key, doc.LSN())
+	}
+}
+
+// has reports whether an object of the log is the one with the key, or a segment index that names it.
+func (w *simWorld) has(object, key string) bool {
+	if object == key || !archive.IsSegmentIndex(object) {
+		return object == key
+	}
+	o, err := w.store.Get(context.Background(), object)
+	return err == nil && bytes.Contains(o.Data, []byte(key))
+}
+
+// weighed returns a bucket that notes the sizes of what is to be written.
+func (w *simWorld) weighed(b storage.Bucket) storage.Bucket {
+	return storage.Decorate(b, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+		if c.Op.IsWrite() {
+			kind, _, _ := strings.Cut(c.Key, "/")
+			if archive.IsSegmentIndex(c.Key) {
+				kind = "segment index"
+			}
+			w.mu.Lock()
+			w.sizes[kind] = max(w.sizes[kind], c.Bytes)
+			w.offered[kind] += c.Bytes
+			w.mu.Unlock()
+		}
+		return next(ctx)
+	})
 }
 
 func (w *simWorld) rand() *rand.Rand { return rand.New(rand.NewPCG(w.r.Uint64(), 2)) }
@@ -200,6 +267,9 @@ func (w *simWorld) restored(l *simLife, v *fsm.View) {
 	if from.IsZero() && len(w.lines) > 0 {
 		line = w.lines[0] // which began with that document
 	}
+	if own != nil && own.from == from && own.end == nil {
+		own.superseded(own.base) // its disks were lost before it had written the document
+	}
 	next := line.fork(l.place.cluster.name, from, v, own)
 	if own != nil && own.end == nil && len(own.jobs) > 0 {
 		w.failLocked("%s leaves a line of history that nobody has gone on with", name)
@@ -219,8 +289,11 @@ func (w *simWorld) checkDocuments() {
 	defer w.mu.Unlock()
 	all := w.accepted
 	w.accepted = nil
-	for _, data := range all {
+	for i, data := range all {
 		w.checkDocumentLocked(data)
+		if i == len(all)-1 && w.last != nil && w.last.Archive != nil {
+			w.checkNamedLocked(w.last)
+		}
 	}
 }
 
@@ -230,12 +303,14 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 		w.failLocked("a version of the document cannot be read: %v", err)
 		return
 	}
-	h, last := doc.Header, w.header
-	w.header = h
+	h, before := doc.Header, w.last
+	w.last = doc
 	w.versions++
 	w.counts.One("check: document in order")
-	if !doc.Viewed {
-		w.counts.One("document without jobs")
+	w.noteForm(before, doc)
+	var last *document.Header
+	if before != nil {
+		last = before.Header
 	}
 	s := w.states[h.LSN()]
 	if s == nil {
@@ -253,6 +328,39 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 		return
 	}
 	w.openDocumentLocked(doc, s)
+}
+
+// noteForm counts the forms of the document.
+func (w *simWorld) noteForm(before, doc *document.File) {
+	if doc.Archive == nil {
+		return
+	}
+	for form, is := range map[string]bool{
+		"document without jobs":   !doc.Viewed,
+		"jobs leave the document": before != nil && before.Viewed && !doc.Viewed,
+		"jobs return":             before != nil && !before.Viewed && doc.Viewed,
+		"young document":          doc.Archive.Checkpoint.Key == "",
+		"checkpoint over a gap":   gap(before, doc),
+	} {
+		if is {
+			w.counts.One(form)
+		}
+	}
+}
+
+// gap reports whether the log before the checkpoint of a document does not reach it.
+func gap(before, doc *document.File) bool {
+	c := &doc.Archive.Checkpoint
+	return c.Key != "" && c.Prev != c.LSN && (before == nil || before.Archive == nil || before.Archive.Checkpoint.Key != c.Key)
+}
+
+// checkNamedLocked checks that what a document names is there, if the document is the newest one.
+func (w *simWorld) checkNamedLocked(doc *document.File) {
+	found, err := w.audit.Missing(context.Background(), doc.Archive)
+	if err != nil || found != nil {
+		w.failLocked("the document at %s names what is not there: %+v, %v", doc.LSN(), found, err)
+	}
+	w.counts.One("check: what the document names is there")
 }
 
 // openDocumentLocked reads the state of a document and compares it with the state of the
@@ -279,20 +387,6 @@ func (w *simWorld) ask(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked[id] = true
-}
-
-// tend runs the checks until stop is closed.
-func (w *simWorld) tend(stop <-chan struct{}) {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-t.C:
-			w.checkDocuments()
-		}
-	}
 }
 
 // simTrace keeps the last events of a run, by simulated time.

@@ -20,6 +20,8 @@ import (
 	"osqueue/storage/document"
 )
 
+const docKey = "queue.json"
+
 // drain is a bucket that accepts every write, keeps only the document, and counts.
 type drain struct {
 	storage.Bucket // nil: no other method is called
@@ -97,6 +99,17 @@ func mailPayload(r *rand.Rand, i int) []byte {
 		p = append(p, ' ')
 	}
 	return append(p, '}')
+}
+
+// noise returns a JSON string that cannot be compressed.
+func noise(r *rand.Rand, size int) []byte {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+	p := make([]byte, size+2)
+	for i := range p {
+		p[i] = letters[r.IntN(len(letters))]
+	}
+	p[0], p[len(p)-1] = '"', '"'
+	return p
 }
 
 func noisePayload(r *rand.Rand, _ int) []byte { return noise(r, 198) }
@@ -207,6 +220,41 @@ func (q *busy) flush() {
 		}
 		q.unflushed.Flushed(c.LSN())
 		q.unflushed.Trim(q.builder.Wrote(c))
+	}
+}
+
+// TestSmallestView checks that the smallest bound of the jobs in the document is one, too.
+func TestSmallestView(t *testing.T) {
+	q := newBusy(t, 100, mailPayload)
+	cfg := DefaultConfig()
+	cfg.ViewMax = 1
+	q.acquire(cfg)
+	for range 4 {
+		q.mutate()
+		q.flush()
+		if q.fence.Viewed() {
+			t.Fatal("the document shows the jobs")
+		}
+	}
+}
+
+// TestDraftWithoutTheLog checks that a leader whose unflushed log does not reach back has nothing new for the document
+// until it has written a checkpoint, and has it as soon as that is written.
+func TestDraftWithoutTheLog(t *testing.T) {
+	q := newBusy(t, 100, mailPayload)
+	q.acquire(DefaultConfig())
+	q.mutate()
+	q.unflushed.Reset(q.m.Meta().LSN)
+	woken := make(chan struct{}, 1)
+	q.builder.Notify(func() { woken <- struct{}{} })
+	before := q.builder.Last()
+	if c, behind, err := q.builder.Draft(t.Context(), false); c != before || behind || err != nil {
+		t.Fatalf("before the checkpoint: %v, behind %v, %v", c.LSN(), behind, err)
+	}
+	<-woken
+	c, behind, err := q.builder.Draft(t.Context(), false)
+	if at := q.m.Meta().LSN; behind || err != nil || c.LSN() != at || c.Archive.Checkpoint.LSN != at {
+		t.Fatalf("after the checkpoint: %v, behind %v, %v", c.LSN(), behind, err)
 	}
 }
 
