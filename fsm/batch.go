@@ -61,7 +61,7 @@ func (e *entry) countInBatch(j *Job, from, to Status) {
 	if old == nil {
 		return
 	}
-	b := fsmpb.Copy(old)
+	b := old.Recounted()
 	if from == 0 {
 		b.Total++
 	}

@@ -40,6 +40,15 @@ func Clone[M any, P interface {
 	return c
 }
 
+// Recounted returns a copy of b whose counts are to be changed, as Copy does, without its ten allocations: each end of a
+// job needs one.
+func (b *JobBatch) Recounted() *JobBatch {
+	return &JobBatch{
+		Id: b.Id, CreatedAtMs: b.CreatedAtMs, Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled,
+		EndedAtMs: b.EndedAtMs, Callback: b.Callback, CallbackOn: b.CallbackOn, Called: b.Called, Account: b.Account,
+	}
+}
+
 // Pending returns the number of jobs that have not ended.
 func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
 
