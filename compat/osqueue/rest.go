@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -186,15 +185,14 @@ func isOriginal(method, path string) (known, allowed bool) {
 type answer struct {
 	http.ResponseWriter
 	r      *http.Request
-	header http.Header // until the head is sent
-	status int         // of the error that is held back; 0 for none
+	status int // of the error that is held back; 0 for none
 	passed bool
 	native bool // the caller knows the API and gets its statuses
 	body   bytes.Buffer
 	held   limit.Hold // the bytes of the request
 }
 
-var answers = sync.Pool{New: func() any { return &answer{header: make(http.Header)} }}
+var answers = sync.Pool{New: func() any { return new(answer) }}
 
 func newAnswer(w http.ResponseWriter, r *http.Request, budget *limit.Budget) *answer {
 	a := answers.Get().(*answer)
@@ -206,26 +204,20 @@ func newAnswer(w http.ResponseWriter, r *http.Request, budget *limit.Budget) *an
 func (a *answer) release(reuse bool) {
 	a.held.Release()
 	if reuse {
-		header := a.header
-		clear(header)
-		*a = answer{header: header}
+		*a = answer{}
 		answers.Put(a)
 	}
 }
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
 	switch {
 	case a.passed || a.status != 0:
 		return
-	case status >= http.StatusBadRequest && a.header.Get("Content-Type") == v1.MediaTypeProblem:
+	case status >= http.StatusBadRequest && a.Header().Get("Content-Type") == v1.MediaTypeProblem:
 		a.status = status
 		return
 	}
-	maps.Copy(a.ResponseWriter.Header(), a.header)
 	a.passed = status >= http.StatusOK
 	a.ResponseWriter.WriteHeader(status)
 }
@@ -251,12 +243,8 @@ func (a *answer) finish() {
 		return
 	}
 	known, original := isOriginal(a.r.Method, a.r.URL.EscapedPath())
-	lacks := a.lacksRoute(known, original)
-	if lacks {
-		a.header.Del("Allow")
-	}
-	maps.Copy(a.ResponseWriter.Header(), a.header)
-	if lacks {
+	if a.lacksRoute(known, original) {
+		a.Header().Del("Allow")
 		sendJSON(a.ResponseWriter, http.StatusNotFound, routeNotFound(a.r))
 		return
 	}
