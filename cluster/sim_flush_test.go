@@ -62,7 +62,7 @@ func (s *simRun) bounded() {
 	f := cfg.Flush
 	const slack = 8 << 10 // an entry can be longer than a step, and every object has a header
 	tail := f.TailMax + f.SegmentRaw + slack
-	refs := 400 * (3*f.RefsMax + int(cfg.UnflushedBytes)/f.SegmentRaw)
+	refs := 400 * (3*f.RefsMax + cfg.UnflushedBytes/f.SegmentRaw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for kind, most := range map[string]int{
