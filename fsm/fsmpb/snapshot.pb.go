@@ -889,7 +889,7 @@ type Worker struct {
 	Capacity uint32 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// 0: it gets jobs.
 	QuietSinceMs int64 `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
-	// Who made it quiet.
+	// The caller that made it quiet; empty: it gets jobs.
 	QuietedBy string `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
 	// When it was declared dead; 0: it is alive.
 	GoneAtMs int64 `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`

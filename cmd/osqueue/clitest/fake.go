@@ -508,7 +508,7 @@ func (q *Fake) change(j *v1.Job, to string) (code string) {
 	return v1.ItemOK
 }
 
-// Writes are the requests that changed something, and forgets them.
+// Writes returns the requests that changed something, and forgets them.
 func (q *Fake) Writes() []Request {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
