@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -37,8 +37,9 @@ const basisDigits = 16
 
 // chain is the content of a chain's directory at the time of a read.
 type chain struct {
-	highest uint64 // 0: there is no chain
-	names   map[string]bool
+	highest uint64   // 0: there is no chain
+	target  string   // of the link of the highest number
+	names   []string // sorted
 }
 
 func chainName(prefix byte, number uint64) string {
@@ -70,29 +71,58 @@ func numberOf(name string) (prefix byte, number uint64, ok bool) {
 // links. Links that others make or remove meanwhile may or may not be in it; it
 // has all others.
 func (v *visit) readChain(dir string) (chain, error) {
-	entries, err := v.readDir(dir)
-	if absent(err) {
-		return chain{}, nil
-	}
-	if err != nil {
-		return chain{}, err
-	}
-	c := chain{names: make(map[string]bool, len(entries))}
-	for _, e := range entries {
-		c.names[e.Name()] = true
-		// A copy of the directory can have files in the place of links.
-		if prefix, n, ok := numberOf(e.Name()); ok && prefix == takenPrefix && e.Type()&fs.ModeSymlink != 0 {
-			c.highest = max(c.highest, n)
+	for {
+		names, err := v.readNames(dir)
+		if absent(err) {
+			return chain{}, nil
 		}
+		if err != nil {
+			return chain{}, err
+		}
+		c := chain{names: names}
+		if err = v.findHighest(dir, &c); !absent(err) {
+			return c, err
+		}
+		// It was given up since: there is a higher one, or the key was deleted.
 	}
-	return c, nil
+}
+
+// readNames returns the sorted names in a directory. File.ReadDir would ask for each of the files, in a directory of a
+// Root.
+func (v *visit) readNames(dir string) ([]string, error) {
+	d, err := v.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// findHighest sets the highest number that is taken in a chain's directory.
+func (v *visit) findHighest(dir string, c *chain) error {
+	for _, name := range slices.Backward(c.names) {
+		prefix, n, ok := numberOf(name)
+		if !ok || prefix != takenPrefix {
+			continue
+		}
+		target, err := v.root.Readlink(filepath.Join(dir, name))
+		if errors.Is(err, syscall.EINVAL) {
+			continue // a copy of the directory can have files in the place of links
+		}
+		c.highest, c.target = n, target
+		return err
+	}
+	return nil
 }
 
 // takenInTurn reports whether the link n, which its writer has just made, was
 // the next one when it was made: the one before it is there, and none is so
 // far ahead that n may have been given up before.
 func (c chain) takenInTurn(n uint64) bool {
-	return c.names[chainName(takenPrefix, n-1)] && c.highest < n+kept
+	_, found := slices.BinarySearch(c.names, chainName(takenPrefix, n-1))
+	return found && c.highest < n+kept
 }
 
 // beginChain makes the chain of a key that has none. Its first number is the
@@ -134,7 +164,7 @@ func (v *visit) restartChain(dir string) error {
 		return err
 	}
 	first := uint64(max(time.Now().UnixNano(), 1))
-	for name := range c.names {
+	for _, name := range c.names {
 		if _, n, ok := numberOf(name); ok {
 			first = max(first, n+1)
 		}
@@ -150,29 +180,20 @@ func (v *visit) restartChain(dir string) error {
 // bytes in the place of the object. It returns the chain that was read before.
 func (v *visit) settle(key string) (chain, error) {
 	dir := chainDir(key)
-	for {
-		c, err := v.readChain(dir)
-		if err != nil || c.highest == 0 {
-			return c, err
-		}
-		target, err := v.root.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
-		if absent(err) {
-			continue // given up since: there is a higher one, or the key was deleted
-		}
-		if err != nil {
-			return c, err
-		}
-		nonce, basis, ok := strings.Cut(target, ".")
-		if !ok {
-			return c, nil
-		}
-		// The listing may be older than the link, and so not have the staged file.
-		if _, err := v.root.Lstat(filepath.Join(dir, stagedName(c.highest, nonce))); absent(err) {
-			return c, nil
-		}
-		_, err = v.publish(key, c.highest, nonce, basis)
+	c, err := v.readChain(dir)
+	if err != nil || c.highest == 0 {
 		return c, err
 	}
+	nonce, basis, ok := strings.Cut(c.target, ".")
+	if !ok {
+		return c, nil
+	}
+	// The listing may be older than the link, and so not have the staged file.
+	if _, err := v.root.Lstat(filepath.Join(dir, stagedName(c.highest, nonce))); absent(err) {
+		return c, nil
+	}
+	_, err = v.publish(key, c.highest, nonce, basis)
+	return c, err
 }
 
 // publish renames the staged bytes of the committed write n onto the object,
@@ -218,11 +239,7 @@ func (v *visit) unpublished(key string) ([]byte, string, error) {
 	if err != nil || c.highest == 0 {
 		return nil, "", errors.Join(err, fs.ErrNotExist)
 	}
-	target, err := v.root.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
-	if err != nil {
-		return nil, "", err
-	}
-	nonce, _, _ := strings.Cut(target, ".")
+	nonce, _, _ := strings.Cut(c.target, ".")
 	return v.readObject(filepath.Join(dir, stagedName(c.highest, nonce)))
 }
 
@@ -231,7 +248,7 @@ func (v *visit) unpublished(key string) ([]byte, string, error) {
 func (v *visit) tidy(dir string, c chain, n uint64) {
 	// In ascending order, since takenInTurn relies on it. A writer that stops here
 	// and continues later removes only numbers that are free to remove anyway.
-	for _, name := range slices.Sorted(maps.Keys(c.names)) {
+	for _, name := range c.names {
 		prefix, number, ok := numberOf(name)
 		switch {
 		case !ok:
