@@ -94,20 +94,28 @@ func (c *Call) parse(v any) error {
 		return named(memberAt(body, at), "nests objects and lists more than %d levels deep (at %s)",
 			c.Core.Config.Limits.Depth, place(body, at))
 	}
-	reflect.ValueOf(v).Elem().SetZero()
+	c.empty(v)
 	known := json.RejectUnknownMembers(c.refusesUnknown())
 	err := json.Unmarshal(body, v, namesOnce, known)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		if err := repeatedMembers(body, reflect.TypeOf(v)); err != nil {
 			return err
 		}
-		reflect.ValueOf(v).Elem().SetZero()
+		c.empty(v)
 		err = json.Unmarshal(body, v, Lenient, known)
 	}
 	if err != nil {
 		return badJSON(body, v, err)
 	}
 	return nil
+}
+
+// empty sets v to its zero value. A batch gets room for its jobs: a list that grows copies them several times.
+func (c *Call) empty(v any) {
+	reflect.ValueOf(v).Elem().SetZero()
+	if batch, ok := v.(*v1.Batch); ok {
+		batch.Jobs = make([]v1.NewJob, 0, min(bytes.Count(c.In, []byte(`"type"`)), c.Core.Config.Limits.BatchJobs))
+	}
 }
 
 // refusesUnknown reports whether a body must not have fields that the API does not

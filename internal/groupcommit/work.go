@@ -1,5 +1,7 @@
 package groupcommit
 
+import "runtime"
+
 // work takes one batch after the other through its commit until the batcher is
 // closed and the buffer empty.
 func (b *Batcher[T, R]) work() {
@@ -18,7 +20,8 @@ func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
 	<-b.turn
 	defer func() { b.turn <- struct{}{} }()
 	for b.awaitItems() {
-		if b.cut(ba) { // or the callers have withdrawn all items
+		runtime.Gosched() // callers that can run add their items
+		if b.cut(ba) {    // or the callers have withdrawn all items
 			ba.wait = b.cfg.Start(b.ctx, ba.items)
 			return true
 		}
