@@ -31,7 +31,6 @@ FUZZTIME ?= 20000x
 MODEL_CHECKS ?= 20000
 BENCH ?= go run ./tests/bench
 STORES ?= gofakes3 versitygw gcs file
-ROUNDS ?= 6
 SOAK ?= 10m
 SIM ?= 10h
 # tests/peers is a module of its own, so that the client of NATS is in no other build list.
@@ -180,8 +179,11 @@ bench: build ## Measure three processes on loopback, beside the bare raft commit
 	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: bench-compare
-bench-compare: build bin/benchstat ## Measure commit BASE and this tree in turns, ROUNDS times (default 6)
-	@internal/tools/bench-compare.sh $(BASE) $(ROUNDS) $(BENCH_FLAGS)
+bench-compare: build ## Measure commit BASE and this tree, which take turns of half a second, in 10 minutes
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/tree" && \
+	git archive $(BASE) | tar -x -C "$$dir/tree" && \
+	(cd "$$dir/tree" && GOWORK=off go build -ldflags '-s -w' -o "$$dir/base" ./cmd/osqueue) && \
+	OSQUEUE_BIN=bin/osqueue $(BENCH) -base "$$dir/base" -duration 10s $(BENCH_FLAGS)
 
 bin/peers/nats-server: # pinned in tests/peers/go.mod
 	@mkdir -p $(@D)
@@ -241,7 +243,6 @@ endef
 $(eval $(call tool,golangci-lint,internal/tools,github.com/golangci/golangci-lint/v2/cmd/golangci-lint))
 $(eval $(call tool,gofumpt,internal/tools,mvdan.cc/gofumpt))
 $(eval $(call tool,gotestsum,internal/tools,gotest.tools/gotestsum))
-$(eval $(call tool,benchstat,internal/tools,golang.org/x/perf/cmd/benchstat))
 $(eval $(call tool,buf,internal/tools/buf,github.com/bufbuild/buf/cmd/buf))
 $(eval $(call tool,protoc-gen-go,internal/tools/protogen,google.golang.org/protobuf/cmd/protoc-gen-go))
 $(eval $(call tool,protoc-gen-go-vtproto,internal/tools/protogen,github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto))

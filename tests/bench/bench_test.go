@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"osqueue/tests/cluster"
 )
 
 func TestMain(m *testing.M) {
@@ -52,6 +54,41 @@ func TestEverySectionRuns(t *testing.T) {
 	for _, name := range sectionNames() {
 		if !seen[name] {
 			t.Errorf("section %s reports nothing", name)
+		}
+	}
+}
+
+// A row of each kind is compared, at a small scale; the program does not differ from itself beyond all reason.
+func TestCompare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	binary, err := cluster.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{"-base", binary, "-duration", "100ms"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.rounds = 1
+	var rows []comparedRow
+	for _, row := range comparedRows() {
+		switch kind, _, _ := strings.Cut(row.name, ","); {
+		case len(rows) == 0, kind == "drain", strings.HasPrefix(row.name, "sdk, 64 callers, enqueue,"):
+			rows = append(rows, row)
+		}
+	}
+	b := &bench{options: o, report: newReport(io.Discard, false)}
+	if err := b.compare(rows); err != nil {
+		t.Fatal(err)
+	}
+	if want := len(rows) + 2 + 1; len(b.report.Figures) != want { // two latencies, and the mean
+		t.Errorf("%d figures of %d rows, want %d", len(b.report.Figures), len(rows), want)
+	}
+	for _, f := range b.report.Figures {
+		if f.Value < 0.05 || f.Value > 20 {
+			t.Errorf("%s: %v", f.Name, f.Value)
 		}
 	}
 }

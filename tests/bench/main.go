@@ -14,6 +14,7 @@ import (
 // options are the settings of the command line.
 type options struct {
 	only     []string
+	base     string        // the other program of a comparison
 	duration time.Duration // of each measurement under load
 	span     time.Duration // for which the bucket's requests are counted
 	deep     int           // jobs of the deep queue
@@ -83,6 +84,7 @@ func parse(args []string) (options, error) {
 	var quick bool
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&only, "only", "", "sections to run, comma separated (default: all): "+strings.Join(sectionNames(), ", "))
+	f.StringVar(&o.base, "base", "", "compare the program under test with this one, in turns, and measure nothing else")
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
 	f.DurationVar(&o.span, "span", time.Minute, "how long the requests to the bucket are counted")
 	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
@@ -97,6 +99,9 @@ func parse(args []string) (options, error) {
 	}
 	if quick {
 		o.beQuick(f)
+	}
+	if o.base != "" {
+		o.rounds = compareRounds
 	}
 	o.serve = f.Args()
 	if len(o.serve) > 0 && !strings.HasPrefix(o.serve[0], "-") {
@@ -150,7 +155,11 @@ func sectionNames() []string {
 func run(o options, out io.Writer) error {
 	b := &bench{options: o, report: newReport(out, o.json)}
 	var errs []error
-	for _, s := range sections {
+	run := sections
+	if o.base != "" {
+		run = []section{{"compare", func(b *bench) error { return b.compare(comparedRows()) }}}
+	}
+	for _, s := range run {
 		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
 			continue
 		}

@@ -21,14 +21,18 @@ type sdkVariant struct {
 	callers []int
 }
 
+func sdkVariants() []sdkVariant {
+	return []sdkVariant{
+		{"enqueue", sdkEnqueue, 1, []int{64, 256}},
+		{"enqueue, claim, complete", sdkLife, 1, []int{64, 256}},
+		{"batches of 100", sdkBatch, jobsInBatch, []int{batchClients, manyBatchClients}},
+	}
+}
+
 // sdk measures callers that share one Go client, over streams and over HTTP in turns.
 func (b *bench) sdk() error {
 	return b.withBrokers("sdk", func(br *brokers) error {
-		for _, one := range []sdkVariant{
-			{"enqueue", sdkEnqueue, 1, []int{64, 256}},
-			{"enqueue, claim, complete", sdkLife, 1, []int{64, 256}},
-			{"batches of 100", sdkBatch, jobsInBatch, []int{batchClients, manyBatchClients}},
-		} {
+		for _, one := range sdkVariants() {
 			for _, callers := range one.callers {
 				if err := b.compareProtocols(br, callers, &one); err != nil {
 					return err

@@ -35,6 +35,7 @@ type Options struct {
 	Nodes  int      // 0 is three
 	Prefix string   // of the nodes' names; "" is n
 	Bucket string   // URL; "" is a directory of the test's own
+	Binary string   // the program; "" is that of the function Binary
 	Flags  []string // further flags of serve, for every node
 	Env    []string // further environment, for every process
 
@@ -104,7 +105,10 @@ func New(tb TB, opt Options) *Cluster {
 		opt.Prefix = "n"
 	}
 	build := Binary
-	if opt.FaultClock {
+	switch {
+	case opt.Binary != "":
+		build = func() (string, error) { return opt.Binary, nil }
+	case opt.FaultClock:
 		build = FaultBinary
 	}
 	binary, err := build()
