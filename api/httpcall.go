@@ -4,8 +4,11 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/gorilla/mux"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
@@ -25,21 +28,46 @@ var httpCalls = sync.Pool{New: func() any { return new(httpCall) }}
 
 // endpoint answers the requests of one route.
 type endpoint struct {
-	s     *Server
-	route *core.Route
+	s             *Server
+	route         *core.Route
+	variable      bool   // its path has one
+	before, after string // the path around the variable
 }
 
-func (s *Server) handler(rt *core.Route) http.Handler { return &endpoint{s, rt} }
+func (s *Server) handler(rt *core.Route) *endpoint {
+	e := &endpoint{s: s, route: rt}
+	var rest string
+	e.before, rest, e.variable = strings.Cut(rt.Path, "{")
+	_, e.after, _ = strings.Cut(rest, "}")
+	return e
+}
 
-// ServeHTTP answers a request whose path has no variable.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, "") }
+// matches implements mux.MatcherFunc. A path of mux is a regular expression, which costs as much as reading the body of a
+// completion.
+func (e *endpoint) matches(r *http.Request, _ *mux.RouteMatch) bool {
+	if !e.variable {
+		return r.URL.Path == e.before && (r.URL.RawPath == "" || r.URL.RawPath == e.before)
+	}
+	return strings.HasPrefix(r.URL.Path, e.before) && strings.HasSuffix(r.URL.Path, e.after) && e.object(r.URL.EscapedPath()) != ""
+}
 
-// serve answers a request. object is the variable in its path, escaped.
-func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) {
+// object returns the variable in an escaped path, or "".
+func (e *endpoint) object(path string) string {
+	object, begins := strings.CutPrefix(path, e.before)
+	object, ends := strings.CutSuffix(object, e.after)
+	if !e.variable || !begins || !ends || strings.Contains(object, "/") {
+		return ""
+	}
+	return object
+}
+
+// ServeHTTP answers a request.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := httpCalls.Get().(*httpCall)
 	h.ResponseWriter, h.server, h.r = w, e.s, r
 	h.Begin(r.Context(), e.s.Core, e.route, h)
-	h.Asked = askedOver(r, object)
+	h.Asked = askedOver(r)
+	h.Object = e.object(h.Path)
 	sound := false
 	defer func() {
 		h.Held.Release()
@@ -54,9 +82,9 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) 
 }
 
 // askedOver reads the head of a request.
-func askedOver(r *http.Request, object string) core.Asked {
+func askedOver(r *http.Request) core.Asked {
 	return core.Asked{
-		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Object: object,
+		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery,
 		Keys: r.Header[v1.HeaderIdempotencyKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: addressOf(r),
 		ForwardedBy: r.Header[v1.HeaderForwarded], ContentType: core.First(r.Header["Content-Type"]),
 		Encoding: core.First(r.Header["Content-Encoding"]), Bearer: core.First(r.Header["Authorization"]), Traceparent: core.First(r.Header[core.HeaderTraceparent]),

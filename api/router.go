@@ -31,17 +31,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.router.Match(r, match) // if nothing matches, match has the handler for that
 	}
-	h, object := match.Handler, ""
-	for _, value := range match.Vars {
-		object = value // a path has one variable at most
-	}
-	clear(match.Vars)
-	*match = mux.RouteMatch{Vars: match.Vars}
+	h := match.Handler
+	*match = mux.RouteMatch{}
 	matches.Put(match)
-	if e, ok := h.(*endpoint); ok {
-		e.serve(w, r, object)
-		return
-	}
 	h.ServeHTTP(w, r)
 }
 
@@ -92,7 +84,7 @@ func (s *Server) buildRouter() {
 	slices.SortStableFunc(s.routes, func(a, b core.Route) int { return last(a) - last(b) })
 	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	ofJobs := r.PathPrefix(v1.PathJobs + "/").Subrouter()
+	ofJobs := r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return strings.HasPrefix(r.URL.Path, v1.PathJobs+"/") }).Subrouter()
 	s.calls = make(map[string]*core.Route)
 	for i := range s.routes {
 		rt := &s.routes[i]
@@ -103,11 +95,11 @@ func (s *Server) buildRouter() {
 		if rt.Method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		if rest, ok := strings.CutPrefix(rt.Path, v1.PathJobs); ok && rest != "" {
-			ofJobs.Path(rest).Methods(methods...).Handler(s.handler(rt))
-		} else {
-			r.Path(rt.Path).Methods(methods...).Handler(s.handler(rt))
+		in, e := r, s.handler(rt)
+		if strings.HasPrefix(rt.Path, v1.PathJobs+"/") {
+			in = ofJobs
 		}
+		in.MatcherFunc(e.matches).Methods(methods...).Handler(e)
 		s.calls[rt.Method+" "+template(rt.Path)] = rt
 	}
 	for prefix, h := range s.Config.Internal {

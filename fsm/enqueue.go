@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -128,7 +129,8 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if old := p.e.requests.removed(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
-		return p.repeats(string(old.Fingerprint) == contentOfNew(n))
+		want := contentOfNew(n)
+		return p.repeats(bytes.Equal(old.Fingerprint, want[:]))
 	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.outcomes[i].duplicateOf = k + 1

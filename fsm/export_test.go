@@ -30,7 +30,8 @@ func ContentOf(j *Job) string {
 	o, c := *j.Options(), *j
 	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
 	c.Opt = &o
-	return contentOf(&c)
+	sum := contentOf(&c)
+	return string(sum[:])
 }
 
 // Bare is j, with an execution, without what is derived: two machines in the same state may differ
@@ -110,7 +111,7 @@ func (m *Machine) derived() []string {
 	for _, name := range slices.Sorted(maps.Keys(m.usage.accounts)) {
 		note("account %q: %d records, open %+v", name, m.usage.accounts[name].all, m.usage.accounts[name].open)
 	}
-	m.requests.shares.Scan(func(s requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
+	m.requests.shares.Scan(func(s *requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
 	m.types.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
 	m.types.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })

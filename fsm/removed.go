@@ -29,21 +29,29 @@ func (x *requests) rememberRemoved(j *Job, at *Meta) {
 		return
 	}
 	key := removedPrefix + j.ID
-	r := &RequestRecord{
+	of := &struct { // in one allocation
+		record  RequestRecord
+		content content
+		item    fsmpb.RequestItem
+		items   [1]*fsmpb.RequestItem
+	}{content: contentOf(j)}
+	of.item = fsmpb.RequestItem{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}
+	of.items[0] = &of.item
+	of.record = RequestRecord{
 		Key:         key,
-		Fingerprint: []byte(contentOf(j)),
+		Fingerprint: of.content[:],
 		// It is as old as a request that is forgotten repeatMs after the job's end.
 		AtMs:  min(at.Now, later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
 		Term:  at.LSN.Term,
 		Index: at.LSN.Index,
-		Items: []*fsmpb.RequestItem{{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}},
+		Items: of.items[:],
 		Count: uint64(j.AttemptEnd),
 		Type:  j.Type, Group: j.Options().Group,
 	}
-	if old := x.byKey[r.Key]; old != nil {
+	if old := x.byKey[key]; old != nil {
 		x.drop(old)
 	}
-	x.add(r)
+	x.add(&of.record)
 	x.bound(at.Settings.RequestCount)
 }
 
@@ -83,21 +91,24 @@ func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
 	return nil
 }
 
+// content is a hash of the request that made a job.
+type content [16]byte
+
 // contentOf returns a hash of the request that made j: the job of another request with the same
 // id has another one. RunAt does not count, because it may come from a delay and changes at
 // retries; nor do the headers and the schedule that enqueued the job. The state has the hashes of
 // removed jobs.
-func contentOf(j *Job) string {
+func contentOf(j *Job) content {
 	return contentHash(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options())
 }
 
 // contentOfNew is contentOf for a job that is to be added.
-func contentOfNew(n *fsmpb.NewJob) string {
+func contentOfNew(n *fsmpb.NewJob) content {
 	return contentHash(n.Type, n.Priority, attemptsOf(n.MaxAttempts), n.LeaseMs, n.Payload, cmp.Or(newOptions(n, ""), &noOptions))
 }
 
-func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
-	h := make([]byte, 0, 256+len(payload))
+func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) content {
+	h := make([]byte, 0, 512) // on the stack
 	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }
 	texts := func(list []string) {
 		h = binary.AppendUvarint(h, uint64(len(list)))
@@ -124,7 +135,7 @@ func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload
 	texts(o.Tags)
 	texts(o.After)
 	sum := sha256.Sum256(h)
-	return string(sum[:16])
+	return content(sum[:16])
 }
 
 // RemovedJob returns the fields that are known of a job that retention has removed: id,

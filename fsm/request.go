@@ -17,8 +17,8 @@ type requests struct {
 	records *btree.Tree[*RequestRecord] // by time, then key
 	byKey   map[string]*RequestRecord
 	own     *btree.Tree[*RequestRecord] // by tenant, then time, then key
-	shares  *btree.Tree[requestShare]   // of the tenants, the smallest first
-	weights map[string]int64            // of the tenants
+	shares  *btree.Tree[*requestShare]  // of the tenants, the smallest first
+	tenants map[string]*requestShare    // the same by tenant
 	weight  int64                       // of all
 	lookup  []byte                      // the key of a search
 }
@@ -28,10 +28,10 @@ func newRequests() requests {
 		records: btree.New(byRequest),
 		byKey:   make(map[string]*RequestRecord),
 		own:     btree.New(byOwnRequest),
-		shares: btree.New(func(a, b requestShare) bool {
+		shares: btree.New(func(a, b *requestShare) bool {
 			return cmp.Or(cmp.Compare(a.weight, b.weight), strings.Compare(a.tenant, b.tenant)) < 0
 		}),
-		weights: make(map[string]int64),
+		tenants: make(map[string]*requestShare),
 	}
 }
 
@@ -145,17 +145,20 @@ func (x *requests) drop(r *RequestRecord) {
 
 // weigh adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
 func (x *requests) weigh(r *RequestRecord, n int64) {
-	tenant := strings.Clone(tenants.Of(r.Key))
-	share := requestShare{x.weights[tenant], tenant}
-	x.shares.Delete(share)
+	share := x.tenants[tenants.Of(r.Key)]
+	if share == nil {
+		share = &requestShare{tenant: strings.Clone(tenants.Of(r.Key))}
+		x.tenants[share.tenant] = share
+	} else if len(x.tenants) > 1 { // one share alone keeps its place
+		x.shares.Delete(share)
+	}
 	share.weight += n * requestWeight(r)
 	x.weight += n * requestWeight(r)
-	if share.weight == 0 {
-		delete(x.weights, tenant)
-		return
-	}
-	x.weights[tenant] = share.weight
 	x.shares.Set(share)
+	if share.weight == 0 {
+		x.shares.Delete(share)
+		delete(x.tenants, share.tenant)
+	}
 }
 
 // requestItems is the number of items of a request that weigh as much as one more

@@ -110,11 +110,15 @@ func (c *Call) parse(v any) error {
 	return nil
 }
 
-// empty sets v to its zero value. A batch gets room for its jobs: a list that grows copies them several times.
+// empty sets v to its zero value. The busy lists get room for their items: a list that grows copies them several times.
 func (c *Call) empty(v any) {
 	reflect.ValueOf(v).Elem().SetZero()
-	if batch, ok := v.(*v1.Batch); ok {
-		batch.Jobs = make([]v1.NewJob, 0, min(bytes.Count(c.In, []byte(`"type"`)), c.Core.Config.Limits.BatchJobs))
+	count := func(member string) int { return min(bytes.Count(c.In, []byte(member)), c.Core.Config.Limits.BatchJobs) }
+	switch v := v.(type) {
+	case *v1.Batch:
+		v.Jobs = make([]v1.NewJob, 0, count(`"type"`))
+	case *v1.CompleteBatch:
+		v.Jobs = make([]v1.CompleteLease, 0, count(`"jobId"`))
 	}
 }
 
