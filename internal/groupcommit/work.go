@@ -14,14 +14,19 @@ func (b *Batcher[T, R]) work() {
 	}
 }
 
+// fewItems is the number of items below which a batch gives other callers the processor once before it starts.
+const fewItems = 8
+
 // start waits for the turn and for items, and starts a batch of them. It
 // reports false when there will be no more.
 func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
 	<-b.turn
 	defer func() { b.turn <- struct{}{} }()
 	for b.awaitItems() {
-		runtime.Gosched() // callers that can run add their items
-		if b.cut(ba) {    // or the callers have withdrawn all items
+		if items, _ := b.Pending(); items < fewItems {
+			runtime.Gosched() // callers that can run add their items
+		}
+		if b.cut(ba) { // or the callers have withdrawn all items
 			ba.wait = b.cfg.Start(b.ctx, ba.items)
 			return true
 		}
