@@ -79,7 +79,7 @@ func Create(ctx context.Context, bucket storage.Bucket, prefix string, partBytes
 		zstd.WithEncoderConcurrency(1), // or it would hold more, in goroutines
 		zstd.WithWindowSize(windowBytes),
 		zstd.WithEncoderLevel(zstd.SpeedFastest), // jobs get as small by it
-		zstd.WithEncoderCRC(false), // there are better sums
+		zstd.WithEncoderCRC(false),               // there are better sums
 		zstd.WithZeroFrames(true))
 	w.err = w.fail(err)
 	return w
