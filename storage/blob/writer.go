@@ -78,7 +78,7 @@ func Create(ctx context.Context, bucket storage.Bucket, prefix string, partBytes
 	w.zip, err = zstd.NewWriter(w.cut,
 		zstd.WithEncoderConcurrency(1), // or it would hold more, in goroutines
 		zstd.WithWindowSize(windowBytes),
-		zstd.WithEncoderLevel(zstd.SpeedFastest), // jobs get as small by it
+		zstd.WithEncoderLevel(zstd.SpeedFastest), // jobs get about as small
 		zstd.WithEncoderCRC(false),               // there are better sums
 		zstd.WithZeroFrames(true))
 	w.err = w.fail(err)

@@ -124,7 +124,7 @@ func (b *bench) compareRow(row comparedRow, before, now *brokers) (median float6
 		ratios[i] = measured[1].rates[i] / measured[0].rates[i]
 	}
 	slices.Sort(ratios)
-	rank := min(compareRank, len(ratios)/2+1)
+	rank := min(compareRank, (len(ratios)+1)/2)
 	median = measured[1].rateOf(measured[0])
 	b.report.add(figure{
 		Section: "compare", Name: row.name, Value: median, Unit: "× base",

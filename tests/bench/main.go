@@ -101,6 +101,9 @@ func parse(args []string) (options, error) {
 		o.beQuick(f)
 	}
 	if o.base != "" {
+		if only != "" {
+			return o, errors.New("--base measures rows of its own: leave out --only")
+		}
 		o.rounds = compareRounds
 	}
 	o.serve = f.Args()
