@@ -179,11 +179,11 @@ bench: build ## Measure three processes on loopback, beside the bare raft commit
 	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: bench-compare
-bench-compare: build ## Measure commit BASE and this tree, which take turns of half a second, in 10 minutes
+bench-compare: build ## Measure commit BASE and this tree, which take turns of half a second, in 20 minutes
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/tree" && \
 	git archive $(BASE) | tar -x -C "$$dir/tree" && \
 	(cd "$$dir/tree" && GOWORK=off go build -ldflags '-s -w' -o "$$dir/base" ./cmd/osqueue) && \
-	OSQUEUE_BIN=bin/osqueue $(BENCH) -base "$$dir/base" -duration 10s $(BENCH_FLAGS)
+	OSQUEUE_BIN=bin/osqueue $(BENCH) -base "$$dir/base" -duration 3s $(BENCH_FLAGS)
 
 bin/peers/nats-server: # pinned in tests/peers/go.mod
 	@mkdir -p $(@D)

@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.rounds = 1
+	o.rounds, o.pairs = 1, 2
 	var rows []comparedRow
 	for _, row := range comparedRows() {
 		switch kind, _, _ := strings.Cut(row.name, ","); {

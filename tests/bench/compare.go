@@ -12,11 +12,11 @@ import (
 	"osqueue/tests/measure"
 )
 
-// compareRounds is how often the two programs take turns in a row. The interval that is reported is that between the
-// sixth lowest and the sixth highest of the ratios: the median of all lies in it with 96 %.
+// comparePairs is the number of pairs of clusters for a row: two clusters of one program differ by up to 8 % for as long as
+// they live. compareRounds is how often the clusters of a pair take turns.
 const (
-	compareRounds = 20
-	compareRank   = 6
+	comparePairs  = 5
+	compareRounds = 6
 )
 
 // comparedRow is a load that is compared between two programs. turn lets it run for a time.
@@ -75,61 +75,48 @@ func drainFor(br *brokers, d time.Duration) (float64, measure.Samples, error) {
 	return float64(jobs) / time.Since(began).Seconds(), nil, err
 }
 
-// compare measures the program b.base and this tree's, each in a cluster that lives as long as a row. They take turns of
-// half a second or so: the speed of a machine drifts, but seldom within two turns.
+// compare measures the program b.base and this tree's, each in a cluster of its own.
 func (b *bench) compare(rows []comparedRow) error {
 	base, err := filepath.Abs(b.base)
 	if err != nil {
 		return err
 	}
-	var medians []float64
+	var ratios []float64
 	for _, row := range rows {
-		err := b.withCluster(func(now *brokers) error {
-			return b.withClusterOf(cluster.Options{Binary: base}, func(before *brokers) error {
-				median, err := b.compareRow(row, before, now)
-				medians = append(medians, median)
-				return err
-			})
-		})
+		err := b.attempt(section{row.name, func(b *bench) error {
+			ratio, err := b.compareRow(row, base)
+			ratios = append(ratios, ratio)
+			return err
+		}})
 		if err != nil {
 			return fmt.Errorf("%s: %w", row.name, err)
 		}
 	}
-	sum := 0.0
-	for _, m := range medians {
-		sum += math.Log(m)
-	}
-	b.report.add(figure{Section: "compare", Name: "geometric mean", Value: math.Exp(sum / float64(len(medians))), Unit: "× base"})
+	b.report.add(figure{Section: "compare", Name: "geometric mean", Value: geometricMean(ratios), Unit: "× base"})
 	return nil
 }
 
 // compareRow reports the rates of one row, and how they relate.
-func (b *bench) compareRow(row comparedRow, before, now *brokers) (median float64, err error) {
-	sides := []*brokers{before, now}
+func (b *bench) compareRow(row comparedRow, base string) (float64, error) {
+	var measured [2]series // base, and this tree
 	var took [2]measure.Samples
-	measured, err := b.inTurns(len(sides), func(i int) (rate float64, spent *cost, err error) {
-		spent, err = costOf(sides[i].Cluster, sides[i].leader, func() (err error) {
-			var own measure.Samples
-			rate, own, err = row.turn(sides[i], b.turn())
-			took[i] = append(took[i], own...)
-			return err
-		})
-		return rate, spent, err
-	})
-	if err != nil {
-		return 0, err
+	var ratios, costs []float64
+	for pair := range b.pairs {
+		now, before, err := b.comparePair(row, base, pair%2 == 0, &took)
+		if err != nil {
+			return 0, err
+		}
+		ratios = append(ratios, now.rateOf(before))
+		costs = append(costs, now.nodesOf(before))
+		for i, s := range []series{before, now} {
+			measured[i].rates = append(measured[i].rates, s.rates...)
+		}
 	}
-	ratios := make([]float64, b.rounds)
-	for i := range ratios {
-		ratios[i] = measured[1].rates[i] / measured[0].rates[i]
-	}
-	slices.Sort(ratios)
-	rank := min(compareRank, (len(ratios)+1)/2)
-	median = measured[1].rateOf(measured[0])
+	ratio := geometricMean(ratios)
 	b.report.add(figure{
-		Section: "compare", Name: row.name, Value: median, Unit: "× base",
-		Beside: fmt.Sprintf("%.2f to %.2f; %.0f and %.0f jobs/s; servers' CPU a job %.2f×", ratios[rank-1], ratios[len(ratios)-rank],
-			measured[0].rate(), measured[1].rate(), measured[1].nodesOf(measured[0])),
+		Section: "compare", Name: row.name, Value: ratio, Unit: "× base",
+		Beside: fmt.Sprintf("%.2f to %.2f; %.0f and %.0f jobs/s; servers' CPU a job %.2f×", slices.Min(ratios), slices.Max(ratios),
+			measured[0].rate(), measured[1].rate(), geometricMean(costs)),
 	})
 	for _, p := range []float64{50, 99} {
 		if a := took[0].At(p); a > 0 {
@@ -139,5 +126,44 @@ func (b *bench) compareRow(row comparedRow, before, now *brokers) (median float6
 			})
 		}
 	}
-	return median, nil
+	return ratio, nil
+}
+
+// comparePair measures a row with one cluster of each program, which take turns of half a second or so: the speed of a
+// machine drifts, but seldom within two turns. It adds the latencies to took.
+func (b *bench) comparePair(row comparedRow, base string, baseFirst bool, took *[2]measure.Samples) (now, before series, err error) {
+	programs := []cluster.Options{{Binary: base}, {}}
+	first, second := 1, 0
+	if baseFirst {
+		first, second = 0, 1
+	}
+	err = b.withClusterOf(programs[first], func(one *brokers) error {
+		return b.withClusterOf(programs[second], func(other *brokers) error {
+			sides := make([]*brokers, len(programs))
+			sides[first], sides[second] = one, other
+			measured, err := b.inTurns(len(sides), func(i int) (rate float64, spent *cost, err error) {
+				spent, err = costOf(sides[i].Cluster, sides[i].leader, func() (err error) {
+					var own measure.Samples
+					rate, own, err = row.turn(sides[i], b.turn())
+					took[i] = append(took[i], own...)
+					return err
+				})
+				return rate, spent, err
+			})
+			if err == nil {
+				before, now = measured[0], measured[1]
+			}
+			return err
+		})
+	})
+	return now, before, err
+}
+
+// geometricMean returns the geometric mean of positive values.
+func geometricMean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
 }

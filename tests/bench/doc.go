@@ -46,8 +46,9 @@
 // lag of the bucket behind a deep queue is a figure too.
 //
 // With --base the command compares two programs and measures nothing else: a cluster of each runs, and they take turns
-// of half a second or so, which a machine whose speed drifts needs. A row is the median of the ratios of 20 rounds, with
-// the interval in which the true one lies with 96 %.
+// of half a second or so, which a machine whose speed drifts needs. The ratio of a pair of clusters is the median of its
+// rounds. A row is the geometric mean of five pairs, and beside it stand the lowest and the highest of them, between
+// which the true one lies with 94 %.
 //
 // With --profile the command keeps CPU profiles of the leader and of a follower, and prints a
 // summary. Flags for the brokers may follow after "--", to measure their effect.

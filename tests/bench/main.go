@@ -28,6 +28,7 @@ type options struct {
 
 	// The test shortens these.
 	rounds int           // see roundsDefault
+	pairs  int           // see comparePairs
 	rise   time.Duration // see riseDefault
 }
 
@@ -79,7 +80,7 @@ func exit(err error) {
 }
 
 func parse(args []string) (options, error) {
-	o := options{rounds: roundsDefault, rise: riseDefault}
+	o := options{rounds: roundsDefault, pairs: comparePairs, rise: riseDefault}
 	var only string
 	var quick bool
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
