@@ -35,13 +35,19 @@ func (k *keys) env() []string {
 	return []string{"AWS_SHARED_CREDENTIALS_FILE=" + k.file, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}
 }
 
-func (k *keys) name() string { return fmt.Sprintf("KEY%d", k.n) }
+// names are those of all keys so far. The present one is last.
+func (k *keys) names() (all []string) {
+	for n := range k.n {
+		all = append(all, fmt.Sprint("KEY", n+1))
+	}
+	return all
+}
 
 // replace writes another key to the file.
 func (k *keys) replace() {
 	k.t.Helper()
 	k.n++
-	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = secret\n", k.name())
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = secret\n", k.names()[k.n-1])
 	if err := errors.Join(os.WriteFile(k.file+".next", []byte(text), 0o600), os.Rename(k.file+".next", k.file)); err != nil {
 		k.t.Fatal(err)
 	}
@@ -51,7 +57,7 @@ func (k *keys) replace() {
 // one, and that the document is written with the new one.
 func rotated(w *World, s *history.FaultSpan) func() {
 	denied := w.Proxy.Hits()[store.Denied]
-	w.Proxy.Revoke(w.keys.name())
+	w.Proxy.Revoke(w.keys.names()...) // a node that has not used the bucket since may have an older one
 	w.keys.replace()
 	before := 0
 	w.Cluster.Eventually(cluster.LeaderTimeout, "a refused request", func() error {
