@@ -84,3 +84,20 @@ func TestOwnProposalsPassAnOverload(t *testing.T) {
 		p.Close()
 	})
 }
+
+// A term that raft has ended answers nothing more, even while its goroutines still end.
+func TestATermThatIsOverIsNotActive(t *testing.T) {
+	const own = 3
+	now, leads := uint64(own), true
+	l := New(Config{}, Effects{Term: func() uint64 { return now }, Leads: func() bool { return leads }})
+	l.current.Store(&Term{term: own})
+	if l.Active() == nil {
+		t.Fatal("it is not active before")
+	}
+	if now = own + 1; l.Active() != nil {
+		t.Error("it is active in another term of raft")
+	}
+	if now, leads = own, false; l.Active() != nil {
+		t.Error("it is active without the leadership")
+	}
+}
