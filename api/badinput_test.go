@@ -245,7 +245,7 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailBatch](), body: `{%s}`, with: jobsWith},
 	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
 	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseBatch](), body: `{%s}`, with: jobsWith},
-	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.Lease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
 	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/retry", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},

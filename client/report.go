@@ -48,10 +48,12 @@ func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
 	}})
 }
 
-// Release returns a job to the queue; the claim does not count as an attempt.
+// Release returns a job to the queue, at once or after l.Delay; the claim does not count as an attempt.
 // Repeated, it succeeds again.
 func (c *Client) Release(ctx context.Context, l Lease) error {
-	return c.report(ctx, l, call{action: v1.ActionRelease, in: &v1.Release{WorkerID: optional(l.Worker), Token: l.Token}})
+	return c.report(ctx, l, call{action: v1.ActionRelease, in: &v1.Release{
+		WorkerID: optional(l.Worker), Token: l.Token, DelayMs: l.Delay.Milliseconds(),
+	}})
 }
 
 // report sends a report on one job. A server answers 204 without a token, and a
@@ -179,10 +181,10 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 	if len(leases) == 0 {
 		return nil, nil
 	}
-	in := v1.ReleaseBatch{WorkerID: optional(worker), Jobs: make([]v1.Lease, len(leases))}
+	in := v1.ReleaseBatch{WorkerID: optional(worker), Jobs: make([]v1.ReleaseLease, len(leases))}
 	k := call{op: op, path: v1.PathRelease, write: true}
 	for i, l := range leases {
-		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
+		in.Jobs[i] = v1.ReleaseLease{JobID: l.JobID, Token: l.Token, DelayMs: l.Delay.Milliseconds()}
 	}
 	if slices.ContainsFunc(leases, func(l Lease) bool { return l.Token == 0 }) {
 		k.key = ownKey(ctx)

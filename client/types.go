@@ -129,6 +129,8 @@ type Lease struct {
 	Token uint64
 	// Progress is sent with a heartbeat. Other reports ignore it.
 	Progress *Progress
+	// Delay is how long a released job is scheduled. Other reports ignore it.
+	Delay time.Duration
 }
 
 // Progress is how far a job has come.

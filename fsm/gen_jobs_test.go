@@ -288,5 +288,9 @@ func (w *workload) reason(t *rapid.T) string {
 
 func (w *workload) release(t *rapid.T) *fsmpb.Mutation {
 	worker, l := w.report(t)
-	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: l}}})
+	op := &fsmpb.Release{Worker: worker, Lease: l}
+	if once(t, 3, "delayed") {
+		op.DelayMs = odd(t, rapid.SampledFrom([]int64{10, 100}), "delay")
+	}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: op}})
 }

@@ -104,7 +104,7 @@ func (m *model) release(op *fsmpb.Release) fsm.Result {
 			j.Exec.LastError = ""
 			return
 		}
-		m.back(j, fsm.EndReleased)
+		m.back(j, fsm.EndReleased, op.DelayMs)
 	})
 }
 
@@ -141,16 +141,19 @@ func (m *model) lost(j *fsm.Job, end fsm.End, why string) {
 			j.Attempts = max(j.Attempts-1, 0)
 			j.Exec.LastError = why
 			details(j, func(d *fsm.Details) { d.GivenBack++ })
-			m.back(j, end)
+			m.back(j, end, 0)
 		})
 		return
 	}
 	m.change(j, func(j *fsm.Job) { m.failed(j, end, why, nil, false) })
 }
 
-// back makes a job wait again, at its old place.
-func (m *model) back(j *fsm.Job, end fsm.End) {
+// back makes a job wait again, at its old place, after a wait.
+func (m *model) back(j *fsm.Job, end fsm.End, wait int64) {
 	j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Heartbeat = fsm.Unclaimed, end, "", 0
+	if wait > 0 {
+		j.Status, j.RunAt = fsm.Scheduled, sum(m.meta.Now, wait)
+	}
 }
 
 // failed ends an attempt badly.
@@ -175,10 +178,7 @@ func (m *model) failed(j *fsm.Job, end fsm.End, why string, delay *int64, perman
 	if delay != nil {
 		wait = *delay
 	}
-	m.back(j, end)
-	if wait > 0 {
-		j.Status, j.RunAt = fsm.Scheduled, sum(m.meta.Now, wait)
-	}
+	m.back(j, end, wait)
 }
 
 // shortened is text cut at the start of a character.

@@ -119,7 +119,7 @@ func (e *entry) fail(op *fsmpb.Fail) Result {
 	return Result{Jobs: one(e.endBadly(old, EndFail, strings.Clone(op.Error), op.Permanent, op.RetryDelayMs))}
 }
 
-// release returns the job to the queue; the attempt does not count.
+// release returns the job to the queue, at once or after a delay; the attempt does not count.
 func (e *entry) release(op *fsmpb.Release) Result {
 	registry{e}.seen(op.Worker)
 	old, code := e.held(op.Worker, op.Owner, op.Lease, EndReleased)
@@ -133,7 +133,7 @@ func (e *entry) release(op *fsmpb.Release) Result {
 		j.Exec.LastError = ""
 		e.end(old, j, Cancelled)
 	} else {
-		e.requeue(old, j, 0)
+		e.requeue(old, j, op.DelayMs)
 	}
 	return Result{Jobs: one(j)}
 }

@@ -120,11 +120,20 @@ func (s *work) release(c *core.Call, in *v1.Release) error {
 	if err != nil {
 		return err
 	}
-	return s.answerReport(c, releaseOf(worker, lease), worker, nil, true)
+	op, err := s.releaseOf(worker, lease, in.DelayMs)
+	if err != nil {
+		return err
+	}
+	return s.answerReport(c, op, worker, nil, true)
 }
 
-func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: lease}}}
+func (s *work) releaseOf(worker string, lease *fsmpb.Lease, delay int64) (*fsmpb.Mutation, error) {
+	if err := core.CheckMs("delayMs", delay, s.Config.Limits.Delay); err != nil {
+		return nil, err
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{
+		Release: &fsmpb.Release{Worker: worker, Lease: lease, DelayMs: delay},
+	}}, nil
 }
 
 // readReport returns the worker and the lease of a report on the job of the path.

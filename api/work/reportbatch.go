@@ -29,7 +29,8 @@ func (s *work) failBatch(c *core.Call, in *v1.FailBatch) error {
 func (s *work) releaseBatch(c *core.Call, in *v1.ReleaseBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, nil, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
-		return releaseOf(worker, &fsmpb.Lease{JobId: in.Jobs[i].JobID, Token: in.Jobs[i].Token}), nil
+		j := &in.Jobs[i]
+		return s.releaseOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.DelayMs)
 	})
 }
 

@@ -92,6 +92,7 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 type verdictError struct {
 	err       error
 	permanent bool
+	snoozed   bool
 	delay     time.Duration
 	atOnce    bool
 }
@@ -117,6 +118,12 @@ func RetryAfter(d time.Duration, err error) error {
 	return &verdictError{err: err, delay: d, atOnce: d <= 0}
 }
 
+// Snooze returns the error of a handler that cannot do the job yet: the job is released, the attempt does not
+// count, and the next one begins after d at the earliest.
+func Snooze(d time.Duration) error {
+	return &verdictError{err: fmt.Errorf("the job is to run again in %v", d), snoozed: true, delay: max(d, 0)}
+}
+
 // Outcome is the outcome of this worker's attempt of a job.
 type Outcome string
 
@@ -124,7 +131,7 @@ type Outcome string
 const (
 	Completed  Outcome = "completed"  // the result is stored
 	Failed     Outcome = "failed"     // this attempt failed; retries may follow
-	Released   Outcome = "released"   // released; the attempt does not count
+	Released   Outcome = "released"   // released or snoozed; the attempt does not count
 	Cancelled  Outcome = "cancelled"  // after a request to cancel the job
 	TimedOut   Outcome = "timed_out"  // the attempt reached its timeout; retries may follow
 	Lost       Outcome = "lost"       // the cluster revoked the lease

@@ -65,6 +65,9 @@ func TestHowHandlersFail(t *testing.T) {
 			}
 		})
 	}
+	if r := decide(nil, nil, fmt.Errorf("x: %w", Snooze(time.Hour))); r.outcome != Released || r.delay != time.Hour {
+		t.Errorf("a snoozed job: %+v", r)
+	}
 	if Permanent(nil) != nil || RetryAfter(time.Second, nil) != nil {
 		t.Error("no error became one")
 	}

@@ -62,6 +62,7 @@ func (s *session) send(lease client.Lease, rep report) error {
 	case Completed:
 		return s.completions.do(client.Completion{Lease: lease, Result: rep.result, Log: rep.log})
 	case Released:
+		lease.Delay = rep.delay
 		return s.releases.do(lease)
 	default:
 		return s.failures.do(client.FailedJob{Lease: lease, Failure: rep.failure})
@@ -144,7 +145,8 @@ type report struct {
 	result  json.RawMessage
 	log     string // of the attempt, if Completed
 	failure client.Failure
-	err     error // of the handler
+	delay   time.Duration // if Released
+	err     error         // of the handler
 }
 
 // decide turns the result of a handler into a report. cause is the reason for which its context
@@ -190,6 +192,9 @@ func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
 	f.Public = errors.As(err, new(*unreadableError))
 	if v, ok := errors.AsType[*verdictError](err); ok {
+		if v.snoozed {
+			return report{outcome: Released, delay: min(v.delay, maxDelay), err: err}
+		}
 		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce
 	}
 	return report{outcome: Failed, failure: f, err: err}

@@ -78,6 +78,11 @@ export class Failure extends Error {
   how: { retryable?: boolean; delayMs?: number };
 }
 
+/** Thrown by a handler that cannot do the job yet: it runs again after ms, and the attempt does not count. */
+export class Snooze extends Error {
+  constructor(ms: number);
+}
+
 /** What a client did with a job. */
 export type Event = "enqueued" | "claimed" | "completed" | "failed" | "released";
 
@@ -119,7 +124,7 @@ export class Client {
   /** Ends a claim; when it is lost there is a QueueError with leaseLost. */
   report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
   report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
-  report(job: Job, action: "release"): Promise<unknown>;
+  report(job: Job, action: "release", body?: { delayMs?: number }): Promise<unknown>;
   /** The number of jobs by event, and the time from claims to reports. */
   counts(): { [event in Event | "runMs"]: number };
   /** The same in the text format of Prometheus. */

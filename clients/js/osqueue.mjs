@@ -45,6 +45,9 @@ const SEALED = "the payload is encrypted, and this client has no keys: run the t
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
 
+/** Thrown by a handler that cannot do the job yet: it runs again after ms, and the attempt does not count. */
+export class Snooze extends Error { constructor(ms) { super(`snoozed for ${ms} ms`); this.how = { delayMs: ms }; } }
+
 /** The servers, CA (PEM) and token: as given, else of the environment, else of a context. One that is not named counts
  *  only if the servers are its own: its token must not reach another cluster. */
 function resolve({ servers, ca, token, context }) {
@@ -155,7 +158,7 @@ export class Client {
     return (await this.#call(["jobs", "logs"], { body, waitMs, withinMs })).jobs;
   }
 
-  /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release". It counts once. */
+  /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release" with delayMs. */
   async report(job, action, body = {}) {
     const how = { body: { ...body, workerId: job.worker, token: job.token } };
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
@@ -395,18 +398,20 @@ export class Worker {
       if (job.confirm) await this.#confirm(job);
       JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
     } catch (e) {
-      action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
+      const snoozed = e instanceof Snooze;
+      action = snoozed || ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
       const text = e instanceof Failure ? e.message : inspect(e);
-      body = { error: job.why === "cancelled" ? job.why : text.slice(0, 8000), retryable: Boolean(retryable) };
-      if (delayMs != null) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
+      body = action === "release" ? {} :
+        { error: job.why === "cancelled" ? job.why : text.slice(0, 8000), retryable: Boolean(retryable) };
+      if (delayMs != null && (snoozed || action === "fail")) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
     const rest = job.output.followed !== undefined && job.part(job.output.followed);
     if (rest) await this.client.sendLogs(this.name, [rest], { withinMs: 1000 }).catch(() => {});
     const kept = (job.part()?.text ?? "").replace(/\n$/, "");
     if (kept && action === "complete") body.log = kept;
     if (kept && action === "fail") body.error += `: ${kept.slice(-Math.max(1, 7500 - body.error.length))}`;
-    await this.#report(job, action, action === "release" ? {} : body);
+    await this.#report(job, action, body);
   }
 
   async #report(job, action, body) {

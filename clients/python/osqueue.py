@@ -36,6 +36,14 @@ class Failure(Exception):
         self.how = dict({} if delayMs is None else {"delayMs": max(0, round(delayMs))}, retryable=bool(retryable))
 
 
+class Snooze(Exception):
+    """Raised by a handler that cannot do the job yet: it is released, and runs again after so many seconds. The attempt
+    does not count."""
+    def __init__(self, seconds):
+        super().__init__("snoozed for %s s" % seconds)
+        self.how = {"delayMs": max(0, round(seconds * 1000))}
+
+
 SEALED = ("the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with "
           "osqueue worker --keys")
 
@@ -155,8 +163,8 @@ class Client:
         return self._call("jobs", "logs", want="jobs", body=body, wait=wait, within=within)
 
     def report(self, job, action, **body):
-        """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release". Its
-        token makes it count once; when the claim is lost there is an Error with lease_lost."""
+        """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release"
+        (delayMs). Its token makes it count once; when the claim is lost there is an Error with lease_lost."""
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
         return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
 
@@ -378,6 +386,8 @@ class Worker:
             if job.confirm: self._confirm(job)
             if not self._stopping.is_set(): action, body = "complete", {"result": self._handlers[job.type](job)}
             json.dumps(body, allow_nan=False)
+        except Snooze as e:
+            action, body = "release", e.how
         except BaseException as e:  # SystemExit, too
             text = "cancelled" if job.why == "cancelled" else _text(e)
             action, body = "fail", dict(getattr(e, "how", {}), error=text)

@@ -2086,10 +2086,12 @@ func (x *Fail) GetOwner() uint64 {
 // Release gives a job back as if it had not been claimed: the attempt does
 // not count.
 type Release struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
-	Lease         *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Owner         uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease  *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner  uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The job is not available before.
+	DelayMs       int64 `protobuf:"varint,4,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2141,6 +2143,13 @@ func (x *Release) GetLease() *Lease {
 func (x *Release) GetOwner() uint64 {
 	if x != nil {
 		return x.Owner
+	}
+	return 0
+}
+
+func (x *Release) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
 	}
 	return 0
 }
@@ -4699,11 +4708,12 @@ const file_entry_proto_rawDesc = "" +
 	"\tpermanent\x18\x04 \x01(\bR\tpermanent\x12)\n" +
 	"\x0eretry_delay_ms\x18\x05 \x01(\x03H\x00R\fretryDelayMs\x88\x01\x01\x12\x14\n" +
 	"\x05owner\x18\x06 \x01(\x06R\x05ownerB\x11\n" +
-	"\x0f_retry_delay_ms\"d\n" +
+	"\x0f_retry_delay_ms\"\x7f\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\xd3\x01\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\x12\x19\n" +
+	"\bdelay_ms\x18\x04 \x01(\x03R\adelayMs\"\xd3\x01\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +

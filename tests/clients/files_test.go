@@ -26,8 +26,8 @@ func lines(t *testing.T, path string) []string {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
-		"clients/python/osqueue.py": 480, "clients/python/README.md": 36,
-		"clients/js/osqueue.mjs": 512, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 180,
+		"clients/python/osqueue.py": 500, "clients/python/README.md": 36,
+		"clients/js/osqueue.mjs": 520, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 190,
 	} {
 		all := lines(t, path)
 		if len(all) > most {

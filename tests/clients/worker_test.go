@@ -230,7 +230,7 @@ func TestFailures(t *testing.T) {
 		add := func(kind string) string {
 			return enqueue(t, c, client.NewJob{Type: kind, Payload: text("alas"), MaxAttempts: &two})
 		}
-		broken, hopeless, noJSON, tooMuch, later := add("broken"), add("hopeless"), add("no-json"), add("too-much"), add("later")
+		broken, hopeless, noJSON, tooMuch := add("broken"), add("hopeless"), add("no-json"), add("too-much")
 		for _, want := range []struct {
 			id       string
 			attempts int32
@@ -254,13 +254,16 @@ func TestFailures(t *testing.T) {
 				}
 			}
 		}
-		eventually(t, "the delayed attempt", func() error {
-			job, err := c.Client.Job(c.Context(10*time.Second), later)
-			if err != nil {
-				return err
-			}
-			if wait := time.Until(time.UnixMilli(job.RunAt)); job.Status != v1.StatusScheduled || wait < 50*time.Minute {
-				return fmt.Errorf("it is %s, for %v", job.Status, wait)
+		later, snoozed := add("later"), add("snooze")
+		eventually(t, "the delayed attempts", func() error {
+			for id, attempts := range map[string]int32{later: 1, snoozed: 0} {
+				job, err := c.Client.Job(c.Context(10*time.Second), id)
+				if err != nil {
+					return err
+				}
+				if wait := time.Until(time.UnixMilli(job.RunAt)); job.Status != v1.StatusScheduled || wait < 50*time.Minute || job.Attempts != attempts {
+					return fmt.Errorf("%s is %s, for %v, after %d attempts", job.Type, job.Status, wait, job.Attempts)
+				}
 			}
 			return nil
 		})

@@ -560,6 +560,7 @@ type Fail struct {
 type Release struct {
 	WorkerID *string `json:"workerId,omitzero"`
 	Token    uint64  `json:"token,omitzero"`
+	DelayMs  int64   `json:"delayMs,omitzero"` // The job is scheduled so long
 }
 
 // Reported is the answer to a report on one job, and to its cancellation, retry or deletion.
@@ -621,10 +622,17 @@ type FailBatch struct {
 	Claim    *NextClaim  `json:"claim,omitzero"` // The worker's next claim
 }
 
+// ReleaseLease is one job of a ReleaseBatch.
+type ReleaseLease struct {
+	JobID   string `json:"jobId"`
+	Token   uint64 `json:"token,omitzero"`
+	DelayMs int64  `json:"delayMs,omitzero"` // The job is scheduled so long
+}
+
 // ReleaseBatch returns jobs of one worker to the queue: POST /v1/jobs/release.
 type ReleaseBatch struct {
-	WorkerID *string `json:"workerId,omitzero"`
-	Jobs     []Lease `json:"jobs"`
+	WorkerID *string        `json:"workerId,omitzero"`
+	Jobs     []ReleaseLease `json:"jobs"`
 }
 
 // ReportedBatch is the answer to a batch of reports, in its order. Its status is 200 also if

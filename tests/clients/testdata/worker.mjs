@@ -1,6 +1,6 @@
 // A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token.
 import { appendFileSync, existsSync } from "node:fs";
-import { Client, Failure, Worker } from "./osqueue.mjs";
+import { Client, Failure, Snooze, Worker } from "./osqueue.mjs";
 
 const { env } = process;
 const client = new Client(), { report } = client;
@@ -48,6 +48,7 @@ handle("until-stopped", async (job) => {
 handle("broken", (job) => { throw new TypeError(`no such luck: ${job.payload}`); });
 handle("hopeless", () => { throw new Failure("never again", { retryable: false }); });
 handle("later", () => { throw new Failure("in an hour", { delayMs: 3600000 }); });
+handle("snooze", () => { throw new Snooze(3600000); });
 handle("odd", (job) => { throw new Failure("an odd delay", { delayMs: job.payload }); });
 handle("no-json", () => 1n);
 handle("too-much", () => "x".repeat(5000000));

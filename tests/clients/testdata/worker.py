@@ -3,7 +3,7 @@ import logging
 import os
 import time
 
-from osqueue import Client, Failure, Worker
+from osqueue import Client, Failure, Snooze, Worker
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 w = Worker(Client(), int(os.environ.get("CONCURRENCY", 4)), os.environ["NAME"],
@@ -47,6 +47,10 @@ def later(job):
     raise Failure("in an hour", delayMs=3600000)
 
 
+def snooze(job):
+    raise Snooze(3600)
+
+
 def odd(job):
     raise Failure("an odd delay", delayMs=job.payload)
 
@@ -71,6 +75,7 @@ handle("broken", broken)
 handle("hopeless", hopeless)
 handle("later", later)
 handle("odd", odd)
+handle("snooze", snooze)
 handle("babble", babble)
 handle("no-json", lambda job: object())
 handle("too-much", lambda job: "x" * 5000000)
