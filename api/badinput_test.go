@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,7 +166,7 @@ var badMembers = map[string][]string{
 	"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
 	"requestId": badNames, "instance": badInstances, "confirms": badFlags, "token": badTokens, "progress": badObjects,
 	"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
-	"result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects, "error": anyText, "retryable": badFlags,
+	"result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects, "error": anyText, "retryable": badFlags, "retry": badFlags, "revision": append([]string{`-1`}, badIntegers...),
 	"jobs": badLists, "jobId": badJobIDs, "callback": badObjects, "callbackOn": append([]string{`"ended"`}, badWords...),
 	"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
 	"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
@@ -209,6 +210,7 @@ var badInstances = []string{`"x"`, `"00"`, `"0123456789abcdef0"`, `"-123456789ab
 
 // badBody is the context of a body: %s in it is the field under test.
 type badBody struct {
+	verb  string // "": POST
 	path  string
 	of    reflect.Type
 	body  string // with %s for the object's members
@@ -246,6 +248,7 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
 	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseBatch](), body: `{%s}`, with: jobsWith},
 	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{verb: http.MethodPatch, path: "/v1/jobs/a", of: reflect.TypeFor[v1.EditJob](), body: `{%s}`},
 	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/retry", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
@@ -280,7 +283,7 @@ func TestEveryBadValueNamesItsMember(t *testing.T) {
 		for _, member := range membersOf(b.of) {
 			for _, value := range badValues(b.of, member) {
 				body := fmt.Sprintf(b.body, b.prefix(member)+`"`+member+`":`+value)
-				a := g.do("POST", b.path, body)
+				a := g.do(cmp.Or(b.verb, http.MethodPost), b.path, body)
 				what := fmt.Sprintf("%s %.200s", b.path, body)
 				if a.status != 400 {
 					t.Errorf("%s: answered %d %s", what, a.status, a.body)

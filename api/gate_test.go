@@ -141,7 +141,7 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 	}
 	passes := map[string]bool{
 		"heartbeat": true, "complete": true, "fail": true, "release": true, "group": true, // by owner
-		"force_complete": true, "change": true, // of jobs that do not exist; bound to none
+		"force_complete": true, "change": true, "edit_job": true, // of jobs that do not exist; bound to none
 		"pause_cron": true, "delete_cron": true, "trigger_cron": true, // of the caller's own schedules
 	}
 	everyMutation(func(kind string, m *fsmpb.Mutation) {
@@ -161,7 +161,7 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 					t.Errorf("%s has the owner %d", kind, owner)
 				}
 			}
-			for _, seq := range append(m.GetChange().GetSeqs(), m.GetForceComplete().GetSeq()) {
+			for _, seq := range append(m.GetChange().GetSeqs(), m.GetForceComplete().GetSeq(), m.GetEditJob().GetSeq()) {
 				if seq != 0 && g.node.Job("bank") == nil && seq != ^uint64(0) {
 					t.Errorf("%s names the job %d", kind, seq)
 				}

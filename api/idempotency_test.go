@@ -29,6 +29,7 @@ var keyedWrites = map[string]keyed{
 	"POST /v1/jobs/complete":            {path: "/v1/jobs/complete", body: `{"workerId":"w","jobs":[{"jobId":"running","token":TOKEN},{"jobId":"nope"}]}`},
 	"POST /v1/jobs/fail":                {path: "/v1/jobs/fail", body: `{"workerId":"w","jobs":[{"jobId":"running","token":TOKEN},{"jobId":"nope"}]}`},
 	"POST /v1/jobs/release":             {path: "/v1/jobs/release", body: `{"workerId":"w","jobs":[{"jobId":"running","token":TOKEN}]}`, between: (*rig).claimAll},
+	"PATCH /v1/jobs/{id}":               {path: "/v1/jobs/waiting", body: `{"priority":7}`, between: (*rig).claimAll},
 	"POST /v1/jobs/{id}/heartbeat":      {path: "/v1/jobs/running/heartbeat", body: `{"workerId":"w","token":TOKEN}`},
 	"POST /v1/jobs/{id}/progress":       {path: "/v1/jobs/running/progress", body: `{"workerId":"w","token":TOKEN,"progress":{"percent":7}}`},
 	"POST /v1/jobs/{id}/complete":       {path: "/v1/jobs/running/complete", body: `{"workerId":"w","token":TOKEN}`},

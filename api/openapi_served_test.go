@@ -47,7 +47,7 @@ func targetOf(template string, op object) string {
 	switch op["operationId"] {
 	case "deleteJob":
 		id = exampleDone
-	case "retryJob":
+	case "retryJob", "editJob":
 		id = exampleDead
 	case "getBatch":
 		id = "b-1"
@@ -323,6 +323,15 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 			other := *s
 			other.body = strings.Replace(s.body, `"name":"`, `"name":"other-`, 1)
 			return []answer{other.try(secure, secure.give(&fsmpb.Token{Role: uint32(role), MaxBytes: 1})...)}
+		}
+		if s.method == http.MethodPatch { // of a job of the token
+			secure := newExampleRig(t)
+			secure.s.Access.Mode = core.SecurityOn
+			head := secure.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator), MaxBytes: 8})
+			secure.do("POST", v1.PathJobs, `{"id":"own","payload":1}`, head...)
+			own := *s
+			own.target = v1.PathJobs + "/own"
+			return []answer{own.try(secure, head...)}
 		}
 	case "507":
 		if s.template == v1.PathWorkers && s.method == http.MethodPost {

@@ -37,12 +37,14 @@ func TestBatchList(t *testing.T)            { play(t) }
 
 // Of change.http.
 
-func TestChangeOne(t *testing.T)                    { play(t) }
-func TestRetryOfATakenKey(t *testing.T)             { play(t) }
-func TestChangeIDs(t *testing.T)                    { play(t) }
-func TestChangeByFilter(t *testing.T)               { play(t) }
-func TestChangeOfEverythingMustBeSaid(t *testing.T) { play(t) }
-func TestChangeLimits(t *testing.T)                 { play(t) }
+func TestChangeOne(t *testing.T)                           { play(t) }
+func TestEdit(t *testing.T)                                { play(t) }
+func TestAnEditedJobIsKnownByItsFirstContent(t *testing.T) { play(t) }
+func TestRetryOfATakenKey(t *testing.T)                    { play(t) }
+func TestChangeIDs(t *testing.T)                           { play(t) }
+func TestChangeByFilter(t *testing.T)                      { play(t) }
+func TestChangeOfEverythingMustBeSaid(t *testing.T)        { play(t) }
+func TestChangeLimits(t *testing.T)                        { play(t) }
 
 // Of claim.http.
 

@@ -43,7 +43,7 @@ var mayCall = map[fsm.Role]string{
 	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
 		"getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
-	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker quietWorker unquietWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
+	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker quietWorker unquietWorker editJob cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
 		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
 		"listHooks getHook putHook deleteHook testHook hookDeliveries " + reads,
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// Change is the result of cancelling, retrying or deleting one job.
+// Change is the result of changing, cancelling, retrying or deleting one job.
 type Change struct {
 	JobID string
 	// Tag is "" if the change is done, also if it was done before. Otherwise it is
@@ -25,6 +26,8 @@ type Change struct {
 	// Status is the status of the job now, or before it was deleted. Only changes
 	// of single jobs set it.
 	Status string
+	// Revision is the number of edits of the job. Only changes of single jobs set it.
+	Revision uint64
 	// LSN is the position of the change in the log, and Committed its level:
 	// AckQuorum or AckObject. Both are "" if the change was refused.
 	LSN       string
@@ -48,6 +51,59 @@ func (c *Client) Delete(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, call{op: "delete", method: http.MethodDelete, name: id})
 }
 
+// Edit has the fields of a job that Client.Edit changes; nil ones stay.
+type Edit struct {
+	Payload     json.RawMessage
+	Priority    *int32
+	RunAt       *time.Time     // the zero time is at once
+	Delay       *time.Duration // from now on, in place of RunAt
+	Tags        []string       // all tags; empty, but not nil, is none
+	MaxAttempts *int32
+	Retry       bool    // retries a job that is dead or cancelled
+	Revision    *uint64 // the number of edits that the job must have
+}
+
+// Edit changes fields of a job that waits, or of one that is retried. The next attempt sees them. If the job has another
+// revision, HasTag(err, v1.TagRevised) is true.
+func (c *Client) Edit(ctx context.Context, id string, e Edit) (Change, error) {
+	const op = "edit"
+	in := v1.EditJob{Priority: e.Priority, Tags: e.Tags, MaxAttempts: e.MaxAttempts, Retry: e.Retry}
+	if e.RunAt != nil {
+		in.RunAt = new(unixMs(*e.RunAt))
+	}
+	if e.Delay != nil {
+		in.DelayMs = new(e.Delay.Milliseconds())
+	}
+	if e.Revision != nil {
+		in.Revision = new(int64(*e.Revision))
+	}
+	payload, err := c.sealEdited(ctx, id, e.Payload)
+	if err != nil {
+		return Change{}, err
+	}
+	body, err := encodeWith(in, "payload", payload)
+	if err != nil {
+		return Change{}, local(op, err)
+	}
+	return c.changeOne(ctx, call{op: op, method: http.MethodPatch, name: id, body: body})
+}
+
+// sealEdited encrypts a new payload of a job, for the type that the job has.
+func (c *Client) sealEdited(ctx context.Context, id string, payload json.RawMessage) (json.RawMessage, error) {
+	if c.cfg.Cipher == nil || payload == nil {
+		return payload, nil
+	}
+	old, err := c.Job(ctx, id)
+	if err != nil && !errors.As(err, new(*SealError)) { // the type is never encrypted
+		return nil, err
+	}
+	job, err := c.sealJob(ctx, NewJob{ID: id, Type: old.Type, Payload: payload})
+	if err != nil {
+		return nil, local("edit", err)
+	}
+	return job.Payload, nil
+}
+
 func (c *Client) changeOne(ctx context.Context, w call) (Change, error) {
 	w.prefix, w.own = v1.PathJobs, new(Receipt)
 	out, err := sendWrite[v1.Reported](ctx, c.caller, w)
@@ -55,7 +111,7 @@ func (c *Client) changeOne(ctx context.Context, w call) (Change, error) {
 		return Change{}, err
 	}
 	return Change{
-		JobID: w.name, Duplicate: out.Duplicate, Stopping: out.Cancel, Status: out.Status,
+		JobID: w.name, Duplicate: out.Duplicate, Stopping: out.Cancel, Status: out.Status, Revision: uint64(out.Revision),
 		LSN: out.LSN, Committed: w.own.Committed(),
 	}, nil
 }

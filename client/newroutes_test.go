@@ -66,6 +66,7 @@ func keyedCalls(t *testing.T, cl *Client) map[string]func() error {
 	return map[string]func() error{
 		"POST /v1/jobs/j/cancel":         func() error { _, err := cl.Cancel(ctx, "j"); return err },
 		"POST /v1/jobs/j/retry":          func() error { _, err := cl.Retry(ctx, "j"); return err },
+		"PATCH /v1/jobs/j":               func() error { _, err := cl.Edit(ctx, "j", Edit{Retry: true}); return err },
 		"DELETE /v1/jobs/j":              func() error { _, err := cl.Delete(ctx, "j"); return err },
 		"POST /v1/jobs/cancel":           func() error { _, err := cl.CancelMany(ctx, []string{"j"}); return err },
 		"POST /v1/jobs/retry":            func() error { _, err := cl.RetryMany(ctx, []string{"j"}); return err },

@@ -213,7 +213,7 @@ func (j *Job) changeDetails(how func(*Details)) {
 
 func (d *Details) zero() bool {
 	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0
 }
 
 // cycle returns the index of the first job that waits, directly or indirectly, for a

@@ -139,6 +139,8 @@ func (e *entry) decide(mut *fsmpb.Mutation) Result {
 		return e.registerBroker(op.RegisterBroker)
 	case *fsmpb.Mutation_Change:
 		return e.change(op.Change)
+	case *fsmpb.Mutation_EditJob:
+		return e.editJob(op.EditJob)
 	case *fsmpb.Mutation_SetQueue:
 		return e.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_Group:

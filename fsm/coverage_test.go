@@ -139,6 +139,14 @@ Change item unique_taken
 Change item duplicate
 Change by filter
 Change goes on
+EditJob ok
+EditJob duplicate
+EditJob wrong_status
+EditJob revised
+EditJob unique_taken
+EditJob payload_too_large
+EditJob too_many_bytes
+EditJob too_many_token_bytes
 SetQueue ok
 SetQueue not_found
 PutCron ok

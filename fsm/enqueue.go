@@ -216,18 +216,10 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 // checkQuotas checks each quota of the type, then the overall one. The payload comes
 // first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	m, size := p.e.Machine, newSize(n)
-	s := m.meta.Settings
-	limits := [2]quota{1: {
-		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
-		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.Bytes() + p.added.bytes,
-	}}
-	if q := m.types.queues[n.Type]; q != nil && q.settings != nil {
-		s, t := q.settings, p.types[n.Type]
-		limits[0] = quota{
-			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
-			jobs: int64(q.counts.notEnded()) + t.jobs, bytes: q.bytes + t.bytes,
-		}
+	limits, size := p.e.quotas(n.Type), newSize(n)
+	for i, more := range []quotaUsage{p.types[n.Type], p.added} {
+		limits[i].jobs += more.jobs
+		limits[i].bytes += more.bytes
 	}
 	switch {
 	case limits[0].tooLarge(len(n.Payload)) || limits[1].tooLarge(len(n.Payload)):
@@ -238,6 +230,21 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 		return TooManyBytes
 	}
 	return p.checkAccount(n)
+}
+
+// quotas returns the quota of a type, which is zero if it has no settings, and the overall one.
+func (m *Machine) quotas(jobType string) [2]quota {
+	s := m.meta.Settings
+	limits := [2]quota{1: {
+		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(m.counts.notEnded()), bytes: m.Bytes(),
+	}}
+	if q := m.types.queues[jobType]; q != nil && q.settings != nil {
+		s := q.settings
+		limits[0] = quota{
+			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(q.counts.notEnded()), bytes: q.bytes,
+		}
+	}
+	return limits
 }
 
 // quota has the limits of a type or of all types (0 or less: no limit) and the present

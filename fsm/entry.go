@@ -110,6 +110,8 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return need(validQuieter(op.SetQuiet.GetBy()), errQuiet)
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
+	case *fsmpb.Mutation_EditJob:
+		return checkQuota(op.EditJob.GetQuota())
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_Group:

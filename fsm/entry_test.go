@@ -37,6 +37,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		putHook("h", outbox.AllKinds), deleteHook("other"), testHook("h"),
 		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "é", true), setQuiet("w", true),
+		{Op: &fsmpb.Mutation_EditJob{EditJob: &fsmpb.EditJob{Id: "a", Payload: []byte("2"), Tags: &fsmpb.Tags{Tags: []string{"x"}}, Quota: &fsmpb.Quota{Account: "q"}}}},
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have

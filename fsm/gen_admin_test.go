@@ -30,6 +30,39 @@ func (w *workload) change(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
 }
 
+// editJob changes one or two fields, mostly of a job that is there.
+func (w *workload) editJob(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.EditJob{Id: w.someJob(t, nil), Retry: once(t, 3, "retry")}
+	if once(t, 3, "quota") {
+		op.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxBytes: pick(t, []int64{0, 3, 20}, "quota bytes")}
+	}
+	if once(t, 6, "this job") {
+		op.Seq = w.someSeq(t)
+	}
+	if once(t, 4, "revision") {
+		revision := uint64(roll(t, 3, "edits"))
+		op.Revision = &revision
+	}
+	for range roll(t, 3, "fields") {
+		switch roll(t, 5, "field") {
+		case 0:
+			op.Payload = pick(t, [][]byte{{}, []byte("1"), []byte("12"), []byte("123456789")}, "payload")
+		case 1:
+			priority := int32(roll(t, 3, "priority"))
+			op.Priority = &priority
+		case 2:
+			at := odd(t, rapid.SampledFrom([]int64{0, w.now - 10, w.now, w.now + 10, w.now + 100}), "run at")
+			op.RunAtMs = &at
+		case 3:
+			op.Tags = &fsmpb.Tags{Tags: rapid.SliceOfN(rapid.SampledFrom(tags), 0, 3).Draw(t, "tags")}
+		case 4:
+			attempts := int32(roll(t, 3, "max attempts"))
+			op.MaxAttempts = &attempts
+		}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_EditJob{EditJob: op}}
+}
+
 // someSeq is that of a young job, as the leader gives it, or of none.
 func (w *workload) someSeq(t *rapid.T) uint64 {
 	return 1 + uint64(roll(t, max(len(w.known), 1), "seq"))

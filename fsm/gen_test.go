@@ -168,7 +168,7 @@ func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	if w.crowded && once(t, 12, "limit") {
 		return w.setRate(t)
 	}
-	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
+	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
 	rarely := []drawn{w.registerWorker, w.workerDead, w.setQuiet, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.token, w.token, w.hook, w.hook, w.hook}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:

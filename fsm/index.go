@@ -75,6 +75,25 @@ func (m *Machine) replace(old, j *Job) {
 	}
 }
 
+// reindex is replace for an edited job: it waits in the same status, and its order, time, tags and size may differ.
+func (m *Machine) reindex(old, j *Job) {
+	q := m.types.queues[j.Type]
+	m.countIn(q, old, -1)
+	m.countIn(q, j, +1)
+	old.labels(func(l label) { m.tagged.Delete(tagged{l, old}) })
+	m.ids.Put(j)
+	m.replace(old, j)
+	switch g := q.groups[j.group()]; j.Status {
+	case Scheduled:
+		m.timers.Delete(timer{at: old.RunAt, kind: timerDue, key: j.ID})
+		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
+	case Unclaimed:
+		g.ready.Delete(old)
+		g.ready.Set(j)
+		m.types.refresh(q, g)
+	}
+}
+
 // remove deletes j from the state.
 func (e *entry) remove(j *Job) {
 	e.unindex(j)

@@ -203,6 +203,9 @@ type Details struct {
 	// GivenBack is the number of last attempts that ended unconfirmed and did not count, at
 	// most giveBackMax.
 	GivenBack uint8
+	// Revision is the number of edits. Content is the hash of the request that made the job, from the first edit on.
+	Revision uint64
+	Content  string
 
 	timerAt int64 // the time of the timeout's timer; derived, not encoded
 }

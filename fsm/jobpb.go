@@ -103,7 +103,10 @@ func detailsToPB(d *Details) *fsmpb.Details {
 	}
 	p := &fsmpb.Details{
 		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
-		Owner: d.Owner, GivenBack: uint32(d.GivenBack),
+		Owner: d.Owner, GivenBack: uint32(d.GivenBack), Revision: d.Revision,
+	}
+	if d.Content != "" {
+		p.Content = []byte(d.Content)
 	}
 	if d.Progress != (Progress{}) {
 		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
@@ -124,7 +127,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
-		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack),
+		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content),
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{

@@ -73,7 +73,7 @@ type Result struct {
 	// (Enqueue, Heartbeat). A refused Enqueue adds nothing; its only Code that is not OK
 	// marks the item at fault.
 	Codes []Code
-	// Count is the number of jobs that a Change by filter changed. Next is the place to
+	// Count is the number of jobs that a Change by filter changed, or the revision of the job of an EditJob. Next is the place to
 	// continue from if it stopped before the end.
 	Count uint64
 	Next  Place

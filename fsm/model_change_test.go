@@ -84,6 +84,111 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 	return j, fsm.WrongStatus
 }
 
+// editJob changes fields of a waiting job, or retries an ended one with them.
+func (m *model) editJob(op *fsmpb.EditJob) fsm.Result {
+	old := m.job(op.Id)
+	if old == nil || op.Seq != 0 && op.Seq != old.Seq {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	j, again := m.withFields(old, op), op.Retry && (old.Status == fsm.Dead || old.Status == fsm.Cancelled)
+	waits := old.Status == fsm.Blocked || old.Status == fsm.Scheduled || old.Status == fsm.Unclaimed
+	answer := func(code fsm.Code, j *fsm.Job) fsm.Result {
+		return fsm.Result{Code: code, Jobs: []*fsm.Job{j}, Count: j.Details().Revision}
+	}
+	refuse := func(code fsm.Code) fsm.Result { return answer(code, old) }
+	switch {
+	case !waits && !again:
+		return refuse(fsm.WrongStatus)
+	case j == nil && !again:
+		return refuse(fsm.Duplicate)
+	case op.Revision != nil && *op.Revision != old.Details().Revision:
+		return refuse(fsm.Revised)
+	}
+	if j != nil {
+		if code := m.overEdited(old, j, op.Quota); code != fsm.OK {
+			return refuse(code)
+		}
+	}
+	if again {
+		retried, code := m.retry(old)
+		if code != fsm.OK {
+			return refuse(code)
+		}
+		old, j = retried, m.withFields(retried, op)
+	}
+	if j == nil {
+		return answer(fsm.OK, old)
+	}
+	content := fsm.ContentOf(old)
+	j = m.change(old, func(to *fsm.Job) {
+		*to = *withExecution(j)
+		if to.Status != fsm.Blocked {
+			to.Status = m.ready(to)
+		}
+		details(to, func(d *fsm.Details) { d.Revision, d.Content = d.Revision+1, content })
+	})
+	m.events = append(m.events, event{kind: fsm.JobEdited, id: j.ID, from: j.Status, to: j.Status})
+	return answer(fsm.OK, j)
+}
+
+// withFields is a copy of a job with the fields of an edit; nil if they are as before.
+func (m *model) withFields(old *fsm.Job, op *fsmpb.EditJob) *fsm.Job {
+	j := *old
+	changed := false
+	if p := op.Payload; p != nil && (old.Payload() == nil || string(p) != string(old.Payload())) {
+		j.SetPayload(p)
+		changed = true
+	}
+	if p := op.Priority; p != nil && *p != old.Priority {
+		j.Priority, changed = *p, true
+	}
+	if at := op.RunAtMs; at != nil && *at != old.RunAt {
+		j.RunAt, changed = *at, true
+	}
+	if n := op.MaxAttempts; n != nil && *n != old.MaxAttempts {
+		j.MaxAttempts, changed = *n, true
+	}
+	if op.Tags != nil && !slices.Equal(unrepeated(op.Tags.Tags), old.Options().Tags) {
+		o := *old.Options()
+		o.Tags = unrepeated(op.Tags.Tags)
+		j.Opt, changed = &o, true
+	}
+	if !changed {
+		return nil
+	}
+	return &j
+}
+
+// overEdited checks the quotas of bytes for what an edit adds.
+func (m *model) overEdited(old, j *fsm.Job, caller *fsmpb.Quota) fsm.Code {
+	more := sentBytes(j) - sentBytes(old)
+	if more <= 0 {
+		return fsm.OK
+	}
+	over := func(limit, n int64) bool { return limit > 0 && n > limit }
+	q, s, payload := m.settingsOf(j.Type), m.meta.Settings, int64(len(j.Payload()))
+	_, ofType := m.load(func(o *fsm.Job) bool { return o.Type == j.Type })
+	_, all := m.load(func(*fsm.Job) bool { return true })
+	switch {
+	case payload > int64(len(old.Payload())) && (over(q.MaxPayload, payload) || over(s.MaxPayload, payload)):
+		return fsm.PayloadTooLarge
+	case over(q.MaxBytes, ofType+more) || over(s.MaxBytes, all+m.recordBytes()+more):
+		return fsm.TooManyBytes
+	case caller.GetAccount() != j.Options().Account:
+		return fsm.OK
+	}
+	_, own := m.usedByRecords(caller.GetAccount())
+	for _, o := range m.jobs {
+		if o.Options().Account == caller.GetAccount() && !hasEnded(o.Status) {
+			own += sentBytes(o)
+		}
+	}
+	if over(caller.GetMaxBytes(), own+more) {
+		return fsm.TooManyTokenBytes
+	}
+	return fsm.OK
+}
+
 func (m *model) deleteJob(j *fsm.Job) (*fsm.Job, fsm.Code) {
 	if j.Status == fsm.InProgress || m.owed(j) {
 		return j, fsm.WrongStatus

@@ -156,6 +156,9 @@ func withoutRepetitions(list []string) (out []string) {
 
 // sameContent reports whether two jobs are the same request, apart from their times.
 func sameContent(a, b *fsm.Job) bool {
+	if made := a.Details().Content; made != "" {
+		return made == fsm.ContentOf(b)
+	}
 	x, y := *a.Options(), *b.Options()
 	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.Execution().LeaseMs == b.Execution().LeaseMs &&
 		string(a.Payload()) == string(b.Payload()) && (a.Payload() == nil) == (b.Payload() == nil) &&

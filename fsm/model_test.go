@@ -117,6 +117,8 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.registerBroker(op.RegisterBroker)
 	case *fsmpb.Mutation_Change:
 		return m.changeJobs(op.Change)
+	case *fsmpb.Mutation_EditJob:
+		return m.editJob(op.EditJob)
 	case *fsmpb.Mutation_SetQueue:
 		return m.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_PutCron:

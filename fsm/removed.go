@@ -94,11 +94,14 @@ func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
 // content is a hash of the request that made a job.
 type content [16]byte
 
-// contentOf returns a hash of the request that made j: the job of another request with the same
+// contentOf returns a hash of the request that made j, also if j was edited since: the job of another request with the same
 // id has another one. RunAt does not count, because it may come from a delay and changes at
 // retries; nor do the headers and the schedule that enqueued the job. The state has the hashes of
 // removed jobs.
-func contentOf(j *Job) content {
+func contentOf(j *Job) (made content) {
+	if copy(made[:], j.Details().Content) > 0 {
+		return made
+	}
 	return contentHash(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options())
 }
 

@@ -19,7 +19,7 @@ var textsOfNobody = strings.Fields(`
 	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error ForceComplete.job_id
 	StateChecked.diverged
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
-	Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
+	EditJob.id Tags.tags Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
 	PutCron.spec PutCron.time_zone PauseCron.spec PauseCron.time_zone
 	FireCron.name FireCron.job_id FireCron.spec FireCron.time_zone TriggerCron.job_id
 	Announce.text

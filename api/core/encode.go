@@ -213,6 +213,7 @@ func appendDetails(b []byte, d *fsm.Details) []byte {
 		b = append(b, ']')
 	}
 	b = NumberIf(b, "cancelAt", d.CancelAt)
+	b = NumberIf(b, "revision", int64(d.Revision))
 	return TextIf(b, "log", d.Log)
 }
 

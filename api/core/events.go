@@ -20,6 +20,7 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.JobProgress:      v1.EventProgress,
 	fsm.JobCancelled:     v1.EventCancelling,
 	fsm.JobRemoved:       v1.EventRemoved,
+	fsm.JobEdited:        v1.EventEdited,
 	fsm.BrokerRegistered: v1.EventBrokerRegistered,
 	fsm.WorkerRegistered: v1.EventWorkerRegistered,
 	fsm.WorkerDied:       v1.EventWorkerDead,

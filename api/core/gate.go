@@ -107,7 +107,7 @@ func (g *gate) Pass(c *Call, m *fsmpb.Mutation) error {
 func forCalls(m *fsmpb.Mutation) bool {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue, *fsmpb.Mutation_Claim, *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete,
-		*fsmpb.Mutation_Fail, *fsmpb.Mutation_Release, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Change,
+		*fsmpb.Mutation_Fail, *fsmpb.Mutation_Release, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Change, *fsmpb.Mutation_EditJob,
 		*fsmpb.Mutation_RegisterWorker, *fsmpb.Mutation_WorkerDead, *fsmpb.Mutation_SetQuiet, *fsmpb.Mutation_SetQueue,
 		*fsmpb.Mutation_PutCron, *fsmpb.Mutation_PauseCron, *fsmpb.Mutation_DeleteCron, *fsmpb.Mutation_TriggerCron,
 		*fsmpb.Mutation_CreateToken, *fsmpb.Mutation_RevokeToken,

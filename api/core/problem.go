@@ -81,6 +81,7 @@ var table = []struct {
 	{when: cluster.ErrLevel, kind: Kind{Status: http.StatusConflict, Tag: v1.TagLevel, Title: "Not all nodes know the feature level"}},
 	{when: fsm.NotDue.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagNotDue, Title: "The schedule is not due"}},
 	{when: fsm.RequestConflict.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagRequestConflict, Title: "The idempotency key was used"}},
+	{when: fsm.Revised.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagRevised, Title: "The job was edited since"}},
 	{when: cluster.ErrUnknown, kind: openOutcome}, // before the others: it may wrap them
 	{when: cluster.ErrNotLeader, kind: NotLeader},
 	{when: cluster.ErrOverloaded, kind: Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagOverloaded, Title: "Too many writes are waiting", Retry: time.Second}},

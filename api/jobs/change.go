@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -37,6 +39,51 @@ func wrongStatus(err error, jobs []*fsm.Job) error {
 	out := *f
 	out.Detail = fmt.Sprintf("%s; it is %s", f.Detail, jobs[0].Status)
 	return &out
+}
+
+// edit is PATCH /v1/jobs/{id}.
+func (s *jobs) edit(c *core.Call, in *v1.EditJob) error {
+	fields := v1.NewJob{MaxAttempts: in.MaxAttempts, Tags: in.Tags}
+	if in.RunAt != nil {
+		fields.RunAt = *in.RunAt
+	}
+	if in.DelayMs != nil {
+		fields.DelayMs = *in.DelayMs
+	}
+	read, err := s.Reader.NewJob(&fields)
+	if err != nil {
+		return err
+	}
+	op := &fsmpb.EditJob{Id: c.Name, Retry: in.Retry, Payload: in.Payload, Priority: in.Priority, MaxAttempts: in.MaxAttempts}
+	if in.RunAt != nil || in.DelayMs != nil {
+		op.RunAtMs = &read.RunAtMs
+	}
+	if in.Tags != nil {
+		op.Tags = &fsmpb.Tags{Tags: in.Tags}
+	}
+	if in.Revision != nil && *in.Revision < 0 {
+		return core.Bad("revision", "is %d; must not be negative", *in.Revision)
+	}
+	if proto.Equal(op, &fsmpb.EditJob{Id: c.Name}) {
+		return core.Fail(core.BadRequest, "the edit has no field to change")
+	}
+	if in.Revision != nil {
+		op.Revision = new(uint64(*in.Revision))
+	}
+	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_EditJob{EditJob: op}})
+	if err != nil {
+		return err
+	}
+	if err := res.Code.Err(); err != nil {
+		return wrongStatus(err, res.Jobs)
+	}
+	c.Out = core.LsnText(append(c.Out[:0], '{'), c.Lsn)
+	if len(res.Jobs) == 1 && res.Jobs[0] != nil {
+		c.Out = core.Text(c.Out, "status", res.Jobs[0].Status.String())
+	}
+	c.Out = core.FlagIf(c.Out, "duplicate", res.Code == fsm.Duplicate)
+	c.Out = append(core.NumberIf(c.Out, "revision", int64(res.Count)), '}')
+	return c.Send()
 }
 
 // sendChanged answers with a v1.Reported. The worker of a running job gets the

@@ -28,6 +28,7 @@ func Routes(c *core.Core) []core.Route {
 		{Method: get, Path: v1.PathJobs, At: core.UpToDate, Right: auth.Read, Past: true, Legacy: core.ByLegacy, Handle: s.listJobs, Params: listParams},
 		{Method: get, Path: v1.PathCount, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.countJobs, Params: listParams},
 
+		{Method: http.MethodPatch, Path: one, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.edit)},
 		{Method: post, Path: one + "/" + v1.ActionCancel, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.CancelJobs)},
 		{Method: post, Path: one + "/" + v1.ActionRetry, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.RetryJobs)},
 		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.DeleteJobs)},

@@ -139,7 +139,7 @@ func timeline(j *v1.Job) []step {
 
 // actionTitles are the beginnings of the steps of actions.
 var actionTitles = map[string]string{
-	v1.EventEnqueued: "Enqueued", v1.EventCancelling: "Cancellation requested", v1.EventCancelled: "Cancelled",
+	v1.EventEnqueued: "Enqueued", v1.EventCancelling: "Cancellation requested", v1.EventEdited: "Edited", v1.EventCancelled: "Cancelled",
 	v1.EventRetried: "Retried", v1.EventDue: "Made due",
 }
 

@@ -105,7 +105,7 @@ func TestWhatEventsSay(t *testing.T) {
 	want := []string{
 		`0 >unclaimed 0  "" 0 0`, `0 unclaimed>in_progress 1 w "" 0 0`, `1 in_progress>in_progress 1 w "" 40 256`,
 		`0 in_progress>unclaimed 1  "no luck" 0 0`, `0 unclaimed>in_progress 2 w "" 0 0`, `0 in_progress>completed 2 w "" 0 0`,
-		`5 > 0 w "" 0 0`, fmt.Sprintf(`%d > 0  "" 0 8`, fsm.BucketAway),
+		fmt.Sprintf(`%d > 0 w "" 0 0`, fsm.WorkerRegistered), fmt.Sprintf(`%d > 0  "" 0 8`, fsm.BucketAway),
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -105,7 +105,7 @@ func isAction(e *fsm.Event) bool {
 	switch {
 	case e.Removed:
 		return false
-	case e.Kind == fsm.JobCancelled:
+	case e.Kind == fsm.JobCancelled, e.Kind == fsm.JobEdited:
 		return true
 	case e.Kind != fsm.JobChanged || e.From == 0 || e.From == fsm.InProgress || e.Job.Status == fsm.InProgress:
 		return false

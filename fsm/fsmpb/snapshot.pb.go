@@ -695,6 +695,8 @@ type Details struct {
 	// Of the last claim.
 	Owner         uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	GivenBack     uint32 `protobuf:"varint,10,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
+	Revision      uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
+	Content       []byte `protobuf:"bytes,12,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,6 +792,20 @@ func (x *Details) GetGivenBack() uint32 {
 		return x.GivenBack
 	}
 	return 0
+}
+
+func (x *Details) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Details) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
 }
 
 type Attempt struct {
@@ -2344,7 +2360,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
 	"\aheaders\x18\n" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\"\xb6\x02\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\"\xec\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2358,7 +2374,9 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05owner\x18\t \x01(\x06R\x05owner\x12\x1d\n" +
 	"\n" +
 	"given_back\x18\n" +
-	" \x01(\rR\tgivenBack\"\xa5\x01\n" +
+	" \x01(\rR\tgivenBack\x12\x1a\n" +
+	"\brevision\x18\v \x01(\x04R\brevision\x12\x18\n" +
+	"\acontent\x18\f \x01(\fR\acontent\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +

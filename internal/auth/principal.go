@@ -226,6 +226,8 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 		return p.checkTypes(&op.RegisterWorker.Types, "a worker")
 	case *fsmpb.Mutation_ForceComplete:
 		return p.checkExisting(op.ForceComplete.GetJobId(), r)
+	case *fsmpb.Mutation_EditJob:
+		return p.checkExisting(op.EditJob.GetId(), r)
 	case *fsmpb.Mutation_Change:
 		return p.checkChange(op.Change, r)
 	case *fsmpb.Mutation_SetQueue:
@@ -282,6 +284,9 @@ func (p *Principal) Bind(m *fsmpb.Mutation, r Rules) {
 	}
 	if op := m.GetForceComplete(); op != nil {
 		op.Seq = p.seqOf(op.JobId, r)
+	}
+	if op := m.GetEditJob(); op != nil {
+		op.Seq = p.seqOf(op.Id, r)
 	}
 	if op := m.GetChange(); op != nil && op.Filter == nil {
 		op.Seqs = make([]uint64, len(op.Ids))
@@ -348,6 +353,8 @@ func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 				batch.Callback.Quota = quota
 			}
 		}
+	case *fsmpb.Mutation_EditJob:
+		op.EditJob.Quota = quota
 	case *fsmpb.Mutation_PutCron:
 		op.PutCron.Job.Quota = quota
 	}

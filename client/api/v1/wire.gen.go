@@ -389,6 +389,7 @@ type Job struct {
 	History []Attempt   `json:"history,omitzero"` // The last attempts that ended badly, oldest first
 	// When the cancellation of the running job was requested
 	CancelAt int64 `json:"cancelAt,omitzero"`
+	Revision int64 `json:"revision,omitzero"` // The number of its edits
 	// In the answer to a read with `waitMs` that ended before the job did; absent otherwise
 	Waited *bool `json:"waited,omitzero"`
 }
@@ -563,14 +564,27 @@ type Release struct {
 	DelayMs  int64   `json:"delayMs,omitzero"` // The job is scheduled so long
 }
 
-// Reported is the answer to a report on one job, and to its cancellation, retry or deletion.
+// EditJob changes the fields that it has of one job: PATCH /v1/jobs/{id}.
+type EditJob struct {
+	Payload     json.RawMessage `json:"payload,omitzero"`     // Any JSON, kept byte for byte
+	Priority    *int32          `json:"priority,omitzero"`    // Higher first
+	RunAt       *int64          `json:"runAt,omitzero"`       // Milliseconds since 1970; 0 is at once
+	DelayMs     *int64          `json:"delayMs,omitzero"`     // From now on; excludes `runAt`
+	Tags        []string        `json:"tags,omitzero"`        // All tags of the job from now on
+	MaxAttempts *int32          `json:"maxAttempts,omitzero"` // With the attempts that were made
+	Retry       bool            `json:"retry,omitzero"`       // Retries a job that is dead or cancelled
+	Revision    *int64          `json:"revision,omitzero"`    // The revision that the job must have
+}
+
+// Reported is the answer to a report on one job, and to its edit, cancellation, retry or deletion.
 type Reported struct {
 	LSN string `json:"lsn"`
 	// The status of the job now; of a deleted job the last one
 	Status    string `json:"status,omitzero"`
 	Duplicate bool   `json:"duplicate,omitzero"` // This very report or change had been made before
 	// The job's cancellation was requested: stop working on it and report the end of the attempt
-	Cancel bool `json:"cancel,omitzero"`
+	Cancel   bool  `json:"cancel,omitzero"`
+	Revision int64 `json:"revision,omitzero"` // After an edit the number of edits of the job
 	// The jobs of the claim in the report; absent if it had none
 	Claimed []ClaimedJob `json:"claimed,omitzero"`
 }
@@ -1215,6 +1229,7 @@ const (
 	EventReleased         = "job.released"
 	EventDead             = "job.dead"
 	EventCancelling       = "job.cancelling" // requested while it runs
+	EventEdited           = "job.edited"     // a request changed its fields
 	EventCancelled        = "job.cancelled"
 	EventRetried          = "job.retried"
 	EventProgress         = "job.progress"
@@ -1599,6 +1614,7 @@ const (
 	TagTooManyBytes      = "too_many_bytes"       // 507: over the quota of bytes
 	TagTooManyQueues     = "too_many_queues"      // 507: too many types have settings
 	TagTooManyCrons      = "too_many_crons"       // 507: too many schedules
+	TagRevised           = "revised"              // 409: the job was edited since, and has another revision
 	TagRequestConflict   = "request_conflict"     // 409: the idempotency key was used for another request
 	TagTokenExpired      = "token_expired"        // 400: the token would have expired already
 	TagTooManyTokens     = "too_many_tokens"      // 507: too many tokens

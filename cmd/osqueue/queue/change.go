@@ -57,6 +57,7 @@ type changeRun struct {
 	filter  view.Filter
 	only    string // the one status that is meant, also of jobs that are named; "": no matter
 	yes     bool
+	payload string // that the retried job gets; "": its own
 }
 
 func (r *changeRun) bind(cmd *cobra.Command) {
@@ -64,6 +65,9 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
 	flags.Var(view.From(&r.filter.Limit, 0), "limit", "maximum number of jobs to change (default: all that match the filter)")
+	if r.only == v1.StatusDead && r.change == retryJobs {
+		flags.StringVar(&r.payload, "payload", "", "new payload of the one job that is retried, as JSON")
+	}
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation before a filter changes jobs")
 }
 
@@ -88,6 +92,8 @@ func (r *changeRun) check(ids []string) error {
 		return view.Usagef("give ids or a filter, not both")
 	case len(ids) == 0 && !filtered:
 		return view.Usagef("no jobs given: give ids, or a filter: --type, --tag, --all… (see --help)")
+	case r.payload != "" && len(ids) != 1:
+		return view.Usagef("--payload is for one job: give its id")
 	case f.All && f.Named():
 		return view.Usagef("--all and a filter exclude each other")
 	}
@@ -99,7 +105,7 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 		return err
 	}
 	if len(ids) == 1 {
-		got, err := r.change.one(c, ctx, ids[0])
+		got, err := r.changeOne(ctx, c, ids[0])
 		if err != nil {
 			return err
 		}
@@ -119,6 +125,17 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 		err = fmt.Errorf("%d of %d jobs could not be %s", refused, len(ids), r.change.done)
 	}
 	return err
+}
+
+func (r *changeRun) changeOne(ctx context.Context, c *client.Client, id string) (client.Change, error) {
+	payload, err := payloadOf("payload", r.payload, false)
+	switch {
+	case err != nil:
+		return client.Change{}, err
+	case payload != nil:
+		return c.Edit(ctx, id, client.Edit{Payload: payload, Retry: true})
+	}
+	return r.change.one(c, ctx, id)
 }
 
 // checkOnly returns an error if a job has another status than the command requires:

@@ -18,11 +18,11 @@ import (
 )
 
 func newJobCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("job", "List, show, wait for, cancel, retry and delete jobs",
+	cmd := view.NewGroup("job", "List, show, wait for, change, cancel, retry and delete jobs",
 		"Lists, shows and changes jobs, and waits for them.")
 	cmd.AddCommand(
 		g.Read(newJobShowCommand(g)), g.Read(newJobListCommand(g)), newJobWaitCommand(g), g.At(newJobLogsCommand(g)), g.Read(newJobGraphCommand(g)),
-		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
+		newJobSetCommand(g), newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd
 }

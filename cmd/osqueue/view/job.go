@@ -45,6 +45,7 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"cron time", ClockTime(j.CronAt)},
 		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
 		[]string{"backoff", BackoffText(j.Backoff)},
+		[]string{"revision", CountOrNone(j.Revision)},
 		[]string{"payload", jsonText(j.Payload)},
 		[]string{"result", jsonText(j.Result)},
 		[]string{"log", PlainOrSealed(j.Log)},

@@ -1,0 +1,111 @@
+package fsm
+
+import (
+	"slices"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// editJob changes fields of a job that waits, or of one that is dead or cancelled and retried with them.
+func (e *entry) editJob(op *fsmpb.EditJob) Result {
+	j := e.ids.Get(op.Id)
+	if j == nil || op.Seq != 0 && j.Seq != op.Seq {
+		return Result{Code: NotFound}
+	}
+	edited, revives := e.usage.edited(j, op), op.Retry && (j.Status == Dead || j.Status == Cancelled)
+	code := OK
+	switch {
+	case j.Status == InProgress || j.Status.ended() && !revives:
+		code = WrongStatus
+	case edited == nil && !revives:
+		code = Duplicate
+	case op.Revision != nil && *op.Revision != j.Details().Revision:
+		code = Revised
+	case edited != nil:
+		code = e.mayGrow(j, edited, op.Quota)
+	}
+	if code == OK && revives {
+		j, code = e.revive(j)
+		edited = e.usage.edited(j, op)
+	}
+	if code != OK || edited == nil {
+		return Result{Code: code, Jobs: one(j), Count: j.Details().Revision}
+	}
+	e.storeEdited(j, edited)
+	return Result{Jobs: one(edited), Count: edited.Details().Revision}
+}
+
+// edited returns a copy of a job with the fields of an edit, or nil if it changes none.
+func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
+	j := *old
+	setTo(&j.Priority, op.Priority)
+	setTo(&j.MaxAttempts, op.MaxAttempts)
+	setTo(&j.RunAt, op.RunAtMs)
+	if op.Payload != nil {
+		j.SetPayload(op.Payload)
+	}
+	if tags := distinct(op.Tags.GetTags()); op.Tags != nil && !slices.Equal(tags, old.Options().Tags) {
+		o := *old.Options()
+		o.Tags = cloneStrings(tags)
+		if j.Opt = &o; o.zero() {
+			j.Opt = nil
+		}
+		u.share(&j)
+	}
+	if j == *old {
+		return nil
+	}
+	if op.Payload != nil {
+		j.hold(old.ID, op.Payload)
+	}
+	return &j
+}
+
+// setTo sets a field to value if there is one.
+func setTo[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// mayGrow checks the quotas of bytes for an edited job. quota is that of the caller; it counts if the job is one of its
+// account.
+func (m *Machine) mayGrow(old, j *Job, caller *fsmpb.Quota) Code {
+	more, limits := j.producedSize()-old.producedSize(), m.quotas(j.Type)
+	var own quota
+	if caller.GetAccount() == j.Options().Account {
+		own = quota{bytesMax: caller.GetMaxBytes(), bytes: m.usage.open(caller.GetAccount()).bytes}
+	}
+	payload := len(j.payload)
+	switch {
+	case more <= 0:
+		return OK
+	case payload > len(old.payload) && (limits[0].tooLarge(payload) || limits[1].tooLarge(payload)):
+		return PayloadTooLarge
+	case limits[0].tooFull(more) || limits[1].tooFull(more):
+		return TooManyBytes
+	case own.tooFull(more):
+		return TooManyTokenBytes
+	}
+	return OK
+}
+
+// storeEdited stores an edited copy of a waiting job.
+func (e *entry) storeEdited(old, j *Job) {
+	if j.Status != Blocked {
+		j.Status = j.readyStatus(e.meta.Now)
+	}
+	j.changeDetails(func(d *Details) {
+		if d.Revision == 0 {
+			made := contentOf(old)
+			d.Content = string(made[:])
+		}
+		d.Revision++
+	})
+	if j.Status != old.Status {
+		e.put(old, j)
+	} else {
+		e.reindex(old, j)
+	}
+	e.events = append(e.events, Event{Kind: JobEdited, Job: j, From: j.Status})
+}
