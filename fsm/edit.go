@@ -68,7 +68,7 @@ func setTo[T any](field, value *T) {
 	}
 }
 
-// mayGrow checks the quotas of bytes for an edited job. quota is that of the caller; it counts if the job is one of its
+// mayGrow checks the quotas of bytes for an edited job. caller has the quota of the caller, which counts if the job is one of its
 // account.
 func (m *Machine) mayGrow(old, j *Job, caller *fsmpb.Quota) Code {
 	more, limits := j.producedSize()-old.producedSize(), m.quotas(j.Type)

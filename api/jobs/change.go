@@ -26,7 +26,7 @@ func (s *jobs) changeOne(kind fsm.ChangeKind) func(*core.Call) error {
 		if err := res.Codes[0].Err(); err != nil {
 			return wrongStatus(err, res.Jobs)
 		}
-		return sendChanged(c, kind, res)
+		return sendChanged(c, res.Jobs[0], res.Codes[0], stopping(kind, res.Jobs[0]), 0)
 	}
 }
 
@@ -77,25 +77,19 @@ func (s *jobs) edit(c *core.Call, in *v1.EditJob) error {
 	if err := res.Code.Err(); err != nil {
 		return wrongStatus(err, res.Jobs)
 	}
-	c.Out = core.LsnText(append(c.Out[:0], '{'), c.Lsn)
-	if len(res.Jobs) == 1 && res.Jobs[0] != nil {
-		c.Out = core.Text(c.Out, "status", res.Jobs[0].Status.String())
-	}
-	c.Out = core.FlagIf(c.Out, "duplicate", res.Code == fsm.Duplicate)
-	c.Out = append(core.NumberIf(c.Out, "revision", int64(res.Count)), '}')
-	return c.Send()
+	return sendChanged(c, res.Jobs[0], res.Code, false, res.Count)
 }
 
 // sendChanged answers with a v1.Reported. The worker of a running job gets the
 // request to stop with its next heartbeat.
-func sendChanged(c *core.Call, kind fsm.ChangeKind, res fsm.Result) error {
-	job := res.Jobs[0]
+func sendChanged(c *core.Call, job *fsm.Job, code fsm.Code, cancel bool, revision uint64) error {
 	c.Out = core.LsnText(append(c.Out[:0], '{'), c.Lsn)
 	if job != nil {
 		c.Out = core.Text(c.Out, "status", job.Status.String())
 	}
-	c.Out = core.FlagIf(c.Out, "duplicate", res.Codes[0] == fsm.Duplicate)
-	c.Out = append(core.FlagIf(c.Out, "cancel", stopping(kind, job)), '}')
+	c.Out = core.FlagIf(c.Out, "duplicate", code == fsm.Duplicate)
+	c.Out = core.FlagIf(c.Out, "cancel", cancel)
+	c.Out = append(core.NumberIf(c.Out, "revision", int64(revision)), '}')
 	return c.Send()
 }
 
