@@ -267,6 +267,9 @@ func newSize(n *fsmpb.NewJob) int64 {
 	for _, text := range distinct(n.After) {
 		size += len(text)
 	}
+	for _, text := range n.Limits {
+		size += len(text)
+	}
 	for _, h := range n.Headers {
 		size += len(h.GetName()) + len(h.GetValue())
 	}

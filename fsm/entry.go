@@ -111,9 +111,13 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_EditJob:
-		return checkQuota(op.EditJob.GetQuota())
+		return cmp.Or(checkLimits(op.EditJob.GetLimits().GetLimits()), checkQuota(op.EditJob.GetQuota()))
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
+	case *fsmpb.Mutation_SetLimit:
+		return need(validPattern(op.SetLimit.GetPattern()) && min(op.SetLimit.GetRule().GetRunning(), op.SetLimit.GetRule().GetRateMilli(), op.SetLimit.GetRule().GetBurst()) >= 0, errLimits)
+	case *fsmpb.Mutation_ThrottleLimit:
+		return need(validKey(op.ThrottleLimit.GetKey()), errLimits)
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:
@@ -162,7 +166,7 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	if !known {
 		return errNewValue
 	}
-	if err := checkHeaders(n.GetHeaders()); err != nil {
+	if err := cmp.Or(checkLimits(n.GetLimits()), checkHeaders(n.GetHeaders())); err != nil {
 		return err
 	}
 	return checkQuota(n.GetQuota())

@@ -31,6 +31,7 @@ const (
 	NotDue          // the schedule has fired, or was changed
 	RequestConflict // the request key was used for another request
 	Revised         // the job has another revision
+	TooManyLimits   // too many patterns have rules
 
 	TooManyTokens // the state has TokensMax tokens
 	TokenExpired  // the token would have expired already
@@ -69,6 +70,7 @@ var codes = [numCodes]struct{ name, text string }{
 	NotDue:            {"not_due", "the schedule is not due"},
 	RequestConflict:   {"request_conflict", "the idempotency key was used for another request; use a fresh key"},
 	Revised:           {"revised", "the job was edited since; read it, and edit it with its new revision"},
+	TooManyLimits:     {"too_many_limits", "too many patterns have rules; remove some"},
 	TooManyTokens:     {"too_many_tokens", "too many tokens; revoke some"},
 	TokenExpired:      {"token_expired", "the token would have expired already; choose a later expiry"},
 	TooManyTokenJobs:  {"too_many_token_jobs", "too many jobs of this token have not ended (its quota maxJobs); try again when some have"},

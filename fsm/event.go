@@ -52,6 +52,7 @@ const (
 	BucketDamaged
 	BucketHealed
 	WorkerSet // it is quiet, or gets jobs again; Text says which
+	LimitSet  // the rule of a pattern was changed
 )
 
 // AnnounceKind is the condition that the leader announces.

@@ -71,7 +71,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 	return &fsmpb.Options{
 		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: o.Headers, Account: o.Account,
+		Headers: o.Headers, Account: o.Account, Limits: o.Limits,
 	}
 }
 
@@ -82,7 +82,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 	return &Options{
 		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account,
+		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account, Limits: p.Limits,
 	}
 }
 

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type Options struct {
 	Cron         string          // name of the schedule that enqueued it
 	Headers      []*fsmpb.Header // sorted by name
 	Account      string          // in which it counts (account.go); "": none
+	Limits       []string        // keys of which each must have room, sorted
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -103,14 +105,14 @@ func parseName[K ~uint8](names []string, name string) (K, bool) {
 // newOptions returns the options of a new job, or nil if all are zero.
 func newOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 {
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 {
 		return nil
 	}
 	o := &Options{
 		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
 		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: cloneHeaders(n.Headers),
+		Headers: cloneHeaders(n.Headers), Limits: cloneStrings(n.Limits),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.zero() {
@@ -121,7 +123,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 
 func (o *Options) zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0
 }
 
 func checkOptions(o *Options) error {
@@ -131,7 +133,7 @@ func checkOptions(o *Options) error {
 	if err := checkAccount(o.Account); err != nil {
 		return err
 	}
-	return checkHeaders(o.Headers)
+	return cmp.Or(checkLimits(o.Limits), checkHeaders(o.Headers))
 }
 
 // textBytes returns the bytes of the texts in the options of a job that count in quotas.
@@ -140,7 +142,7 @@ func (o *Options) textBytes() int64 {
 		return 0
 	}
 	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch)
-	for _, list := range [][]string{o.Tags, o.After} {
+	for _, list := range [][]string{o.Tags, o.After, o.Limits} {
 		for _, text := range list {
 			n += len(text)
 		}
@@ -158,7 +160,7 @@ func (j *Job) NewJob() *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
-		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers,
+		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits,
 	}
 	if j.MaxAttempts != MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts

@@ -137,6 +137,7 @@ func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload
 	}
 	texts(o.Tags)
 	texts(o.After)
+	texts(o.Limits)
 	sum := sha256.Sum256(h)
 	return content(sum[:16])
 }

@@ -155,6 +155,8 @@ type Mutation struct {
 	//	*Mutation_SetAlert
 	//	*Mutation_SetQuiet
 	//	*Mutation_EditJob
+	//	*Mutation_SetLimit
+	//	*Mutation_ThrottleLimit
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -493,6 +495,24 @@ func (x *Mutation) GetEditJob() *EditJob {
 	return nil
 }
 
+func (x *Mutation) GetSetLimit() *SetLimit {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetLimit); ok {
+			return x.SetLimit
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetThrottleLimit() *ThrottleLimit {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_ThrottleLimit); ok {
+			return x.ThrottleLimit
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -646,6 +666,14 @@ type Mutation_EditJob struct {
 	EditJob *EditJob `protobuf:"bytes,37,opt,name=edit_job,json=editJob,proto3,oneof"`
 }
 
+type Mutation_SetLimit struct {
+	SetLimit *SetLimit `protobuf:"bytes,38,opt,name=set_limit,json=setLimit,proto3,oneof"`
+}
+
+type Mutation_ThrottleLimit struct {
+	ThrottleLimit *ThrottleLimit `protobuf:"bytes,39,opt,name=throttle_limit,json=throttleLimit,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -709,6 +737,10 @@ func (*Mutation_SetAlert) isMutation_Op() {}
 func (*Mutation_SetQuiet) isMutation_Op() {}
 
 func (*Mutation_EditJob) isMutation_Op() {}
+
+func (*Mutation_SetLimit) isMutation_Op() {}
+
+func (*Mutation_ThrottleLimit) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -955,7 +987,9 @@ type NewJob struct {
 	// Sorted by name.
 	Headers []*Header `protobuf:"bytes,17,rep,name=headers,proto3" json:"headers,omitempty"`
 	// Of the producer.
-	Quota         *Quota `protobuf:"bytes,18,opt,name=quota,proto3" json:"quota,omitempty"`
+	Quota *Quota `protobuf:"bytes,18,opt,name=quota,proto3" json:"quota,omitempty"`
+	// Keys of which each must have room before the job runs (fsm.LimitsMax). Sorted, without repetition.
+	Limits        []string `protobuf:"bytes,22,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1105,6 +1139,13 @@ func (x *NewJob) GetHeaders() []*Header {
 func (x *NewJob) GetQuota() *Quota {
 	if x != nil {
 		return x.Quota
+	}
+	return nil
+}
+
+func (x *NewJob) GetLimits() []string {
+	if x != nil {
+		return x.Limits
 	}
 	return nil
 }
@@ -2479,7 +2520,8 @@ type EditJob struct {
 	Tags        *Tags  `protobuf:"bytes,8,opt,name=tags,proto3" json:"tags,omitempty"`
 	MaxAttempts *int32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Of the caller.
-	Quota         *Quota `protobuf:"bytes,10,opt,name=quota,proto3" json:"quota,omitempty"`
+	Quota         *Quota  `protobuf:"bytes,10,opt,name=quota,proto3" json:"quota,omitempty"`
+	Limits        *Limits `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2584,6 +2626,13 @@ func (x *EditJob) GetQuota() *Quota {
 	return nil
 }
 
+func (x *EditJob) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // Tags are all tags of a job.
 type Tags struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2629,6 +2678,248 @@ func (x *Tags) GetTags() []string {
 	return nil
 }
 
+// Limits are all limits of a job, as in NewJob.
+type Limits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        []string               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limits) Reset() {
+	*x = Limits{}
+	mi := &file_entry_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limits) ProtoMessage() {}
+
+func (x *Limits) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limits.ProtoReflect.Descriptor instead.
+func (*Limits) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Limits) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// SetLimit replaces the rule of a pattern.
+type SetLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A key, or a prefix of keys with a "*" at its end.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Absent: the pattern loses its rule.
+	Rule          *LimitRule `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimit) Reset() {
+	*x = SetLimit{}
+	mi := &file_entry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimit) ProtoMessage() {}
+
+func (x *SetLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
+func (*SetLimit) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetLimit) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *SetLimit) GetRule() *LimitRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+// LimitRule says how many jobs may run under a key, and how many may start. 0 is no limit.
+type LimitRule struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Running int64                  `protobuf:"varint,1,opt,name=running,proto3" json:"running,omitempty"`
+	// Starts a second, in thousandths.
+	RateMilli int64 `protobuf:"varint,2,opt,name=rate_milli,json=rateMilli,proto3" json:"rate_milli,omitempty"`
+	// Starts that may come at once; less than 1 counts as 1.
+	Burst         int64 `protobuf:"varint,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitRule) Reset() {
+	*x = LimitRule{}
+	mi := &file_entry_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitRule) ProtoMessage() {}
+
+func (x *LimitRule) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitRule.ProtoReflect.Descriptor instead.
+func (*LimitRule) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *LimitRule) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *LimitRule) GetRateMilli() int64 {
+	if x != nil {
+		return x.RateMilli
+	}
+	return 0
+}
+
+func (x *LimitRule) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+// ThrottleLimit holds a key: no job starts under it before a time.
+type ThrottleLimit struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Key     string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	UntilMs int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// Of a worker that asks for it: a job that it runs and that has the key. Without it the time
+	// counts as it is, even if the key was held for longer.
+	Worker        string `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease         *Lease `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner         uint64 `protobuf:"fixed64,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThrottleLimit) Reset() {
+	*x = ThrottleLimit{}
+	mi := &file_entry_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThrottleLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThrottleLimit) ProtoMessage() {}
+
+func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThrottleLimit.ProtoReflect.Descriptor instead.
+func (*ThrottleLimit) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ThrottleLimit) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ThrottleLimit) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ThrottleLimit) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *ThrottleLimit) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *ThrottleLimit) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
 // Filter matches jobs that have all that it names.
 type Filter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2651,7 +2942,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2954,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2967,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -2781,7 +3072,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +3084,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +3097,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetQueue) GetName() string {
@@ -2945,7 +3236,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3248,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3261,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Pause) GetReason() string {
@@ -3021,7 +3312,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3324,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3337,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutCron) GetName() string {
@@ -3120,7 +3411,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3423,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3436,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PauseCron) GetName() string {
@@ -3192,7 +3483,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3495,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3508,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -3248,7 +3539,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3551,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3564,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FireCron) GetName() string {
@@ -3343,7 +3634,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3646,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3659,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3399,7 +3690,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3702,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3715,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3457,7 +3748,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3760,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3773,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3555,7 +3846,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3858,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3871,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3702,7 +3993,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +4005,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +4018,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Token) GetId() string {
@@ -3870,7 +4161,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4173,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4186,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3930,7 +4221,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +4233,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +4246,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3983,7 +4274,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4286,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4299,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -4068,7 +4359,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4371,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4384,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Hook) GetName() string {
@@ -4303,7 +4594,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4606,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4619,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4387,7 +4678,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4690,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4703,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4438,7 +4729,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4741,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4754,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4483,7 +4774,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4786,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4799,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TestHook) GetName() string {
@@ -4533,7 +4824,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4545,7 +4836,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4558,7 +4849,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4600,7 +4891,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +4903,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +4916,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -4665,7 +4956,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4968,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4981,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{51}
+	return file_entry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -4739,7 +5030,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe2\x0f\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe3\x10\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -4780,7 +5071,9 @@ const file_entry_proto_rawDesc = "" +
 	"reportHook\x127\n" +
 	"\tset_alert\x18! \x01(\v2\x18.osqueue.fsm.v1.SetAlertH\x00R\bsetAlert\x127\n" +
 	"\tset_quiet\x18\" \x01(\v2\x18.osqueue.fsm.v1.SetQuietH\x00R\bsetQuiet\x124\n" +
-	"\bedit_job\x18% \x01(\v2\x17.osqueue.fsm.v1.EditJobH\x00R\aeditJob\x121\n" +
+	"\bedit_job\x18% \x01(\v2\x17.osqueue.fsm.v1.EditJobH\x00R\aeditJob\x127\n" +
+	"\tset_limit\x18& \x01(\v2\x18.osqueue.fsm.v1.SetLimitH\x00R\bsetLimit\x12F\n" +
+	"\x0ethrottle_limit\x18' \x01(\v2\x1d.osqueue.fsm.v1.ThrottleLimitH\x00R\rthrottleLimit\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequest\x12\x14\n" +
 	"\x05actor\x18# \x01(\tR\x05actor\x12\x16\n" +
 	"\x06tenant\x18$ \x01(\tR\x06tenantB\x04\n" +
@@ -4796,7 +5089,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xbf\x04\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xd7\x04\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -4816,7 +5109,8 @@ const file_entry_proto_rawDesc = "" +
 	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x14\n" +
 	"\x05batch\x18\x0f \x01(\tR\x05batch\x120\n" +
 	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
-	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quotaB\n" +
+	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
+	"\x06limits\x18\x16 \x03(\tR\x06limitsB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attempts\"Y\n" +
@@ -4919,7 +5213,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\x12.\n" +
 	"\x06filter\x18\x03 \x01(\v2\x16.osqueue.fsm.v1.FilterR\x06filter\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x12\n" +
-	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"\x87\x03\n" +
+	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"\xb7\x03\n" +
 	"\aEditJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1f\n" +
@@ -4931,7 +5225,8 @@ const file_entry_proto_rawDesc = "" +
 	"\x04tags\x18\b \x01(\v2\x14.osqueue.fsm.v1.TagsR\x04tags\x12&\n" +
 	"\fmax_attempts\x18\t \x01(\x05H\x04R\vmaxAttempts\x88\x01\x01\x12+\n" +
 	"\x05quota\x18\n" +
-	" \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quotaB\v\n" +
+	" \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12.\n" +
+	"\x06limits\x18\v \x01(\v2\x16.osqueue.fsm.v1.LimitsR\x06limitsB\v\n" +
 	"\t_revisionB\n" +
 	"\n" +
 	"\b_payloadB\v\n" +
@@ -4940,7 +5235,23 @@ const file_entry_proto_rawDesc = "" +
 	"_run_at_msB\x0f\n" +
 	"\r_max_attempts\"\x1a\n" +
 	"\x04Tags\x12\x12\n" +
-	"\x04tags\x18\x01 \x03(\tR\x04tags\"\xcf\x02\n" +
+	"\x04tags\x18\x01 \x03(\tR\x04tags\" \n" +
+	"\x06Limits\x12\x16\n" +
+	"\x06limits\x18\x01 \x03(\tR\x06limits\"S\n" +
+	"\bSetLimit\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12-\n" +
+	"\x04rule\x18\x02 \x01(\v2\x19.osqueue.fsm.v1.LimitRuleR\x04rule\"Z\n" +
+	"\tLimitRule\x12\x18\n" +
+	"\arunning\x18\x01 \x01(\x03R\arunning\x12\x1d\n" +
+	"\n" +
+	"rate_milli\x18\x02 \x01(\x03R\trateMilli\x12\x14\n" +
+	"\x05burst\x18\x03 \x01(\x03R\x05burst\"\x97\x01\n" +
+	"\rThrottleLimit\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x16\n" +
+	"\x06worker\x18\x03 \x01(\tR\x06worker\x12+\n" +
+	"\x05lease\x18\x04 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\x06R\x05owner\"\xcf\x02\n" +
 	"\x06Filter\x12\x1a\n" +
 	"\bstatuses\x18\x01 \x03(\rR\bstatuses\x12\x17\n" +
 	"\x04type\x18\x02 \x01(\tH\x00R\x04type\x88\x01\x01\x12\x10\n" +
@@ -5176,7 +5487,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -5207,29 +5518,33 @@ var file_entry_proto_goTypes = []any{
 	(*Change)(nil),         // 26: osqueue.fsm.v1.Change
 	(*EditJob)(nil),        // 27: osqueue.fsm.v1.EditJob
 	(*Tags)(nil),           // 28: osqueue.fsm.v1.Tags
-	(*Filter)(nil),         // 29: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 30: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 31: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 32: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 33: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 34: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 35: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 36: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 37: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 38: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 39: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 40: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 41: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 42: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 43: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 44: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 45: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 46: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 47: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 48: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 49: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 50: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 51: osqueue.fsm.v1.SetAlert
+	(*Limits)(nil),         // 29: osqueue.fsm.v1.Limits
+	(*SetLimit)(nil),       // 30: osqueue.fsm.v1.SetLimit
+	(*LimitRule)(nil),      // 31: osqueue.fsm.v1.LimitRule
+	(*ThrottleLimit)(nil),  // 32: osqueue.fsm.v1.ThrottleLimit
+	(*Filter)(nil),         // 33: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 34: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),          // 35: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 36: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 37: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 38: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 39: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 40: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 41: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 42: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 43: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 44: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 45: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 46: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 47: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 48: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 49: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 50: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 51: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 52: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 53: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 54: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 55: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -5241,64 +5556,69 @@ var file_entry_proto_depIdxs = []int32{
 	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
 	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
 	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	38, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	42, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
 	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	30, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	32, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	33, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	34, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	35, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	36, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	34, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	36, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	37, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	38, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	39, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	40, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	37, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	41, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
 	17, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
 	18, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
 	19, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	20, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	41, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	42, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	43, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	46, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	47, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	48, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	49, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	51, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	45, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	46, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	47, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	50, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	51, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	52, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	53, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	55, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
 	25, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
 	27, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
-	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	6,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	11, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	5,  // 37: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
-	9,  // 38: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	10, // 39: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	8,  // 40: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	7,  // 41: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	6,  // 42: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	7,  // 43: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
-	14, // 44: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	13, // 45: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	13, // 46: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 47: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 48: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	7,  // 49: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
-	29, // 50: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	28, // 51: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
-	7,  // 52: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
-	9,  // 53: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	31, // 54: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	6,  // 55: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	39, // 56: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	40, // 57: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	45, // 58: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	44, // 59: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	50, // 60: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	50, // 61: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	30, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
+	32, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
+	2,  // 35: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 36: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	6,  // 37: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	11, // 38: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	5,  // 39: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
+	9,  // 40: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	10, // 41: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	8,  // 42: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	7,  // 43: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	6,  // 44: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	7,  // 45: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	14, // 46: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	13, // 47: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	13, // 48: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 49: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 50: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	7,  // 51: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	33, // 52: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	28, // 53: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
+	7,  // 54: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
+	29, // 55: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
+	31, // 56: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	13, // 57: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
+	9,  // 58: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	35, // 59: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	6,  // 60: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	43, // 61: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	44, // 62: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	49, // 63: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	48, // 64: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	54, // 65: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	54, // 66: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5339,23 +5659,25 @@ func file_entry_proto_init() {
 		(*Mutation_SetAlert)(nil),
 		(*Mutation_SetQuiet)(nil),
 		(*Mutation_EditJob)(nil),
+		(*Mutation_SetLimit)(nil),
+		(*Mutation_ThrottleLimit)(nil),
 	}
 	file_entry_proto_msgTypes[6].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[17].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[29].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[30].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[33].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[35].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[34].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[37].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -61,6 +61,8 @@ type Meta struct {
 	Announced  uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
 	// The version of the document that the state was adopted from, until the broker registers.
 	Adopted       string `protobuf:"bytes,34,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	Limits        uint64 `protobuf:"varint,35,opt,name=limits,proto3" json:"limits,omitempty"`
+	Parked        uint64 `protobuf:"varint,36,opt,name=parked,proto3" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,6 +328,20 @@ func (x *Meta) GetAdopted() string {
 	return ""
 }
 
+func (x *Meta) GetLimits() uint64 {
+	if x != nil {
+		return x.Limits
+	}
+	return 0
+}
+
+func (x *Meta) GetParked() uint64 {
+	if x != nil {
+		return x.Parked
+	}
+	return 0
+}
+
 type Job struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Seq          uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -569,6 +585,7 @@ type Options struct {
 	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
 	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
 	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
+	Limits        []string               `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +695,13 @@ func (x *Options) GetAccount() string {
 		return x.Account
 	}
 	return ""
+}
+
+func (x *Options) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // Details are what few jobs have.
@@ -1366,6 +1390,165 @@ func (x *Turn) GetTurn() uint64 {
 	return 0
 }
 
+// Limit is the rule of a pattern, or what is left of a key, or both.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the pattern or key.
+	Name string     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Rule *LimitRule `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Permits left at level_at_ms, in millionths; both are 0 if all are left.
+	Level     int64 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`
+	LevelAtMs int64 `protobuf:"varint,4,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
+	// Nothing starts before; 0: it is not held.
+	HeldUntilMs int64 `protobuf:"varint,5,opt,name=held_until_ms,json=heldUntilMs,proto3" json:"held_until_ms,omitempty"`
+	// When the lines of the key open; 0: only running jobs can keep them closed.
+	OpensAtMs     int64 `protobuf:"varint,6,opt,name=opens_at_ms,json=opensAtMs,proto3" json:"opens_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_snapshot_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Limit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Limit) GetRule() *LimitRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+func (x *Limit) GetLevel() int64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Limit) GetLevelAtMs() int64 {
+	if x != nil {
+		return x.LevelAtMs
+	}
+	return 0
+}
+
+func (x *Limit) GetHeldUntilMs() int64 {
+	if x != nil {
+		return x.HeldUntilMs
+	}
+	return 0
+}
+
+func (x *Limit) GetOpensAtMs() int64 {
+	if x != nil {
+		return x.OpensAtMs
+	}
+	return 0
+}
+
+// ParkedLane is a lane that waits under one of its keys.
+type ParkedLane struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Type   string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Group  string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	Limits []string               `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
+	// One of limits.
+	Key           string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkedLane) Reset() {
+	*x = ParkedLane{}
+	mi := &file_snapshot_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkedLane) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkedLane) ProtoMessage() {}
+
+func (x *ParkedLane) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkedLane.ProtoReflect.Descriptor instead.
+func (*ParkedLane) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ParkedLane) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ParkedLane) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ParkedLane) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ParkedLane) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 // Cron is a schedule: it enqueues a job at each of its times.
 type Cron struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1399,7 +1582,7 @@ type Cron struct {
 
 func (x *Cron) Reset() {
 	*x = Cron{}
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1594,7 @@ func (x *Cron) String() string {
 func (*Cron) ProtoMessage() {}
 
 func (x *Cron) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1607,7 @@ func (x *Cron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cron.ProtoReflect.Descriptor instead.
 func (*Cron) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Cron) GetName() string {
@@ -1565,7 +1748,7 @@ type JobBatch struct {
 
 func (x *JobBatch) Reset() {
 	*x = JobBatch{}
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1760,7 @@ func (x *JobBatch) String() string {
 func (*JobBatch) ProtoMessage() {}
 
 func (x *JobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1773,7 @@ func (x *JobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
 func (*JobBatch) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobBatch) GetId() string {
@@ -1684,7 +1867,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1879,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1892,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Hold) GetType() string {
@@ -1769,7 +1952,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1964,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1977,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RequestRecord) GetKey() string {
@@ -1893,7 +2076,7 @@ type RequestItem struct {
 
 func (x *RequestItem) Reset() {
 	*x = RequestItem{}
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2088,7 @@ func (x *RequestItem) String() string {
 func (*RequestItem) ProtoMessage() {}
 
 func (x *RequestItem) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2101,7 @@ func (x *RequestItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
 func (*RequestItem) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestItem) GetJobId() string {
@@ -1973,7 +2156,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2168,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2181,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Figures) GetType() string {
@@ -2131,7 +2314,7 @@ type HookEvent struct {
 
 func (x *HookEvent) Reset() {
 	*x = HookEvent{}
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2326,7 @@ func (x *HookEvent) String() string {
 func (*HookEvent) ProtoMessage() {}
 
 func (x *HookEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2339,7 @@ func (x *HookEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
 func (*HookEvent) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HookEvent) GetHook() string {
@@ -2275,7 +2458,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xa7\a\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xd7\a\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -2314,7 +2497,9 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vhook_events\x18  \x01(\x04R\n" +
 	"hookEvents\x12\x1c\n" +
 	"\tannounced\x18! \x01(\rR\tannounced\x12\x18\n" +
-	"\aadopted\x18\" \x01(\tR\aadopted\"\x8a\x06\n" +
+	"\aadopted\x18\" \x01(\tR\aadopted\x12\x16\n" +
+	"\x06limits\x18# \x01(\x04R\x06limits\x12\x16\n" +
+	"\x06parked\x18$ \x01(\x04R\x06parked\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2346,7 +2531,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\xe6\x02\n" +
+	"\a_result\"\xfe\x02\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -2360,7 +2545,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
 	"\aheaders\x18\n" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\"\xec\x02\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
+	"\x06limits\x18\f \x03(\tR\x06limits\"\xec\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2436,7 +2622,20 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04Turn\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x12\n" +
-	"\x04turn\x18\x03 \x01(\x04R\x04turn\"\xd5\x03\n" +
+	"\x04turn\x18\x03 \x01(\x04R\x04turn\"\xc4\x01\n" +
+	"\x05Limit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
+	"\x04rule\x18\x02 \x01(\v2\x19.osqueue.fsm.v1.LimitRuleR\x04rule\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x03R\x05level\x12\x1e\n" +
+	"\vlevel_at_ms\x18\x04 \x01(\x03R\tlevelAtMs\x12\"\n" +
+	"\rheld_until_ms\x18\x05 \x01(\x03R\vheldUntilMs\x12\x1e\n" +
+	"\vopens_at_ms\x18\x06 \x01(\x03R\topensAtMs\"`\n" +
+	"\n" +
+	"ParkedLane\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
+	"\x06limits\x18\x03 \x03(\tR\x06limits\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\"\xd5\x03\n" +
 	"\x04Cron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
@@ -2548,7 +2747,7 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
@@ -2559,40 +2758,44 @@ var file_snapshot_proto_goTypes = []any{
 	(*ClaimRecord)(nil),   // 6: osqueue.fsm.v1.ClaimRecord
 	(*QueueSettings)(nil), // 7: osqueue.fsm.v1.QueueSettings
 	(*Turn)(nil),          // 8: osqueue.fsm.v1.Turn
-	(*Cron)(nil),          // 9: osqueue.fsm.v1.Cron
-	(*JobBatch)(nil),      // 10: osqueue.fsm.v1.JobBatch
-	(*Hold)(nil),          // 11: osqueue.fsm.v1.Hold
-	(*RequestRecord)(nil), // 12: osqueue.fsm.v1.RequestRecord
-	(*RequestItem)(nil),   // 13: osqueue.fsm.v1.RequestItem
-	(*Figures)(nil),       // 14: osqueue.fsm.v1.Figures
-	(*HookEvent)(nil),     // 15: osqueue.fsm.v1.HookEvent
-	(*Settings)(nil),      // 16: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 17: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 18: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 19: osqueue.fsm.v1.Header
-	(*Progress)(nil),      // 20: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 21: osqueue.fsm.v1.Pause
-	(*NewJob)(nil),        // 22: osqueue.fsm.v1.NewJob
+	(*Limit)(nil),         // 9: osqueue.fsm.v1.Limit
+	(*ParkedLane)(nil),    // 10: osqueue.fsm.v1.ParkedLane
+	(*Cron)(nil),          // 11: osqueue.fsm.v1.Cron
+	(*JobBatch)(nil),      // 12: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 13: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 14: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 15: osqueue.fsm.v1.RequestItem
+	(*Figures)(nil),       // 16: osqueue.fsm.v1.Figures
+	(*HookEvent)(nil),     // 17: osqueue.fsm.v1.HookEvent
+	(*Settings)(nil),      // 18: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 19: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 20: osqueue.fsm.v1.Unique
+	(*Header)(nil),        // 21: osqueue.fsm.v1.Header
+	(*Progress)(nil),      // 22: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 23: osqueue.fsm.v1.Pause
+	(*LimitRule)(nil),     // 24: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 25: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	16, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	18, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
 	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	17, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	18, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	19, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	19, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	20, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	21, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	20, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	21, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	17, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	22, // 10: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	22, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 12: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	22, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	23, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	19, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	24, // 10: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	25, // 11: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	25, // 12: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	15, // 13: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -2608,7 +2811,7 @@ func file_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

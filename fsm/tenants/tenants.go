@@ -147,6 +147,13 @@ func visitNames(m *fsmpb.Mutation, own func(name *string)) {
 				own(f.Worker)
 			}
 		}
+	case *fsmpb.Mutation_EditJob:
+		visitLimits(own, op.EditJob.GetLimits().GetLimits())
+	case *fsmpb.Mutation_SetLimit:
+		own(&op.SetLimit.Pattern)
+	case *fsmpb.Mutation_ThrottleLimit:
+		own(&op.ThrottleLimit.Key)
+		own(&op.ThrottleLimit.Worker)
 	case *fsmpb.Mutation_PutCron:
 		own(&op.PutCron.Name)
 		visitJobs(own, op.PutCron.Job)
@@ -169,9 +176,16 @@ func visitJobs(own func(*string), jobs ...*fsmpb.NewJob) {
 			continue
 		}
 		own(&n.Batch)
+		visitLimits(own, n.Limits)
 		if n.Unique != nil {
 			own(&n.Unique.Key)
 		}
+	}
+}
+
+func visitLimits(own func(*string), limits []string) {
+	for i := range limits {
+		own(&limits[i])
 	}
 }
 
