@@ -65,6 +65,8 @@ func (e *entry) fire(t timer) {
 		e.types.markDirty(q)
 	case timerResume:
 		e.resume(e.types.queues[t.key])
+	case timerLimit:
+		e.limitTime(t.key)
 	}
 }
 

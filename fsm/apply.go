@@ -31,7 +31,7 @@ func New() *Machine {
 		ids:      idtable.New(func(j *Job) string { return j.ID }),
 		timers:   timers{btree.New(byTime)},
 		waits:    newWaits(),
-		max:      budgets{settle: settleMax, fire: fireMax, retire: retireMax},
+		max:      budgets{settle: settleMax, fire: fireMax, retire: retireMax, park: parkMax},
 	}
 	m.types = newTypes(&m.meta, m.timers)
 	m.entry.Machine = m
@@ -65,6 +65,7 @@ type entry struct {
 	budget   int    // waiters that may still be settled
 	firings  int    // timers that may still fire
 	removals int    // jobs that retention may still remove
+	parkings int    // lanes that claims may still move
 	actor    string // of the mutation that is being decided
 	outcomes []outcome
 }
@@ -73,7 +74,7 @@ type entry struct {
 func (e *entry) begin(b *fsmpb.Batch) {
 	e.forgetEvents()
 	e.hooks.Begin()
-	e.random, e.budget, e.firings, e.removals = b.Random, e.max.settle, e.max.fire, e.max.retire
+	e.random, e.budget, e.firings, e.removals, e.parkings = b.Random, e.max.settle, e.max.fire, e.max.retire, e.max.park
 	for _, q := range e.types.touched {
 		q.arrived, q.touched = 0, false
 	}
@@ -143,6 +144,10 @@ func (e *entry) decide(mut *fsmpb.Mutation) Result {
 		return e.editJob(op.EditJob)
 	case *fsmpb.Mutation_SetQueue:
 		return e.setQueue(op.SetQueue)
+	case *fsmpb.Mutation_SetLimit:
+		return e.setLimit(op.SetLimit)
+	case *fsmpb.Mutation_ThrottleLimit:
+		return e.throttleLimit(op.ThrottleLimit)
 	case *fsmpb.Mutation_Group:
 		return e.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:

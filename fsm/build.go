@@ -91,6 +91,35 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 	return add("settings of type", s.Name, twice, need(valid, errRange), func() { b.m.types.useSettings(b.m.types.queue(s.Name), s) })
 }
 
+// AddLimit adds a rule of a pattern, and what is used of a key. Call it after the jobs were added.
+func (b *Builder) AddLimit(r *Limit) error {
+	l := &b.m.types.limits
+	used := min(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
+	valid := validRule(r.Rule) && (validKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
+	return add("limit", r.Name, l.records.Find(r) != nil, need(valid, errRange), func() {
+		l.records.Set(r)
+		if r.Rule != nil {
+			l.countRule(r.Name, 1)
+		}
+		if !isPrefix(r.Name) {
+			l.key(r.Name).record = r
+		}
+	})
+}
+
+// AddLane parks a lane. Call it after the limits were added.
+func (b *Builder) AddLane(r *ParkedLane) error {
+	var l *lane
+	q := b.m.types.queues[r.Type]
+	if q != nil && q.groups[r.Group] != nil {
+		l = q.groups[r.Group].lanes[laneKey(r.Limits)]
+	}
+	valid := l != nil && slices.Contains(r.Limits, r.Key)
+	return add("jobs that wait under the limit", r.Key, valid && l.line != nil, need(valid, errNoLane), func() {
+		b.m.types.moveLane(q, l, b.m.types.limits.key(r.Key))
+	})
+}
+
 // AddTurn adds a group's place in the rotation. Call it after the jobs were added.
 func (b *Builder) AddTurn(t *Turn) error {
 	var g *group
@@ -99,7 +128,7 @@ func (b *Builder) AddTurn(t *Turn) error {
 		g = q.groups[t.Group]
 	}
 	switch {
-	case g == nil || g.ready.Len() == 0:
+	case g == nil || !g.waits():
 		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errNoGroup)
 	case t.Turn == 0 || t.Turn > b.m.meta.LastTurn:
 		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errRange)
@@ -154,6 +183,7 @@ var (
 	errRange    = errors.New("a value is unknown or out of range")
 	errWaits    = errors.New("the job is blocked and waits for no job, or it waits for a job and is not blocked")
 	errNoGroup  = errors.New("the group has no unclaimed jobs")
+	errNoLane   = errors.New("no unclaimed jobs have these limits")
 	errNoLeases = errors.New("the claim has no leases")
 	errOrder    = errors.New("the token is not above the token of the previous claim")
 )
@@ -221,6 +251,11 @@ func (b *Builder) Machine() *Machine {
 		m.types.timeRetention(q)
 	}
 	m.types.dirty = nil
+	m.types.limits.keys.Scan(func(k *limitKey) bool {
+		k.rule = m.types.limits.ruleOf(k.name)
+		m.types.refreshLines(k)
+		return true
+	})
 	m.entry.begin(&fsmpb.Batch{})
 	m.types.building = false
 	return m

@@ -46,6 +46,15 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 		if q == nil {
 			break
 		}
+		if l, to, misplaced := e.types.misplaced(q); misplaced {
+			if e.parkings == 0 {
+				e.types.arrive(q, n) // the next claim continues
+				break
+			}
+			e.parkings--
+			e.types.moveLane(q, l, to)
+			continue
+		}
 		bytes += len(q.best.payload)
 		jobs = append(jobs, e.lease(q, worker, op))
 	}
@@ -129,6 +138,9 @@ func (e *entry) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	e.put(old, j)
 	e.types.takePermit(q)
 	e.types.served(q, j.group())
+	if len(old.Options().Limits) > 0 {
+		e.types.takeKeys(q, j)
+	}
 	return j
 }
 

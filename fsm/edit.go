@@ -44,9 +44,14 @@ func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
 	if op.Payload != nil {
 		j.SetPayload(op.Payload)
 	}
-	if tags := distinct(op.Tags.GetTags()); op.Tags != nil && !slices.Equal(tags, old.Options().Tags) {
-		o := *old.Options()
-		o.Tags = cloneStrings(tags)
+	o := *old.Options()
+	if op.Tags != nil {
+		o.Tags = cloneStrings(distinct(op.Tags.Tags))
+	}
+	if op.Limits != nil {
+		o.Limits = cloneStrings(op.Limits.Limits)
+	}
+	if !slices.Equal(o.Tags, old.Options().Tags) || !slices.Equal(o.Limits, old.Options().Limits) {
 		if j.Opt = &o; o.zero() {
 			j.Opt = nil
 		}

@@ -115,7 +115,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_SetLimit:
-		return need(validPattern(op.SetLimit.GetPattern()) && min(op.SetLimit.GetRule().GetRunning(), op.SetLimit.GetRule().GetRateMilli(), op.SetLimit.GetRule().GetBurst()) >= 0, errLimits)
+		return need(validPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), errLimits)
 	case *fsmpb.Mutation_ThrottleLimit:
 		return need(validKey(op.ThrottleLimit.GetKey()), errLimits)
 	case *fsmpb.Mutation_Group:

@@ -67,7 +67,7 @@ func (m *Machine) Features() (names []string) {
 	m.types.settings.Scan(func(s *QueueSettings) bool {
 		note("pauses", s.Paused)
 		note("limits of running jobs", limitsRunning(s))
-		note("rates", s.RateMilli > 0 && rateLevel(s, m.meta.Now) < permit)
+		note("rates", s.RateMilli > 0 && bucketOf(s).levelAt(m.meta.Now) < permit)
 		note("retention of a type", s.RetainMs != Unset || s.RetainCount != Unset)
 		return true
 	})

@@ -88,9 +88,10 @@ func (m *Machine) reindex(old, j *Job) {
 		m.timers.Delete(timer{at: old.RunAt, kind: timerDue, key: j.ID})
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
 	case Unclaimed:
-		g.ready.Delete(old)
-		g.ready.Set(j)
-		m.types.refresh(q, g)
+		m.types.exit(q, g, old)
+		m.types.enter(q, g, j)
+		m.types.arrive(q, 1)
+		m.types.settleGroup(q, g)
 	}
 }
 
@@ -159,6 +160,7 @@ func (m *Machine) indexRunning(q *queue, j *Job) {
 		m.timers.setTimeout(j, m.meta.timeoutEnd(j))
 	}
 	m.types.countRunning(q, j.group(), +1)
+	m.types.countKeys(j, +1)
 }
 
 func (m *Machine) unindexRunning(q *queue, j *Job) {
@@ -168,6 +170,7 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 		m.timers.Delete(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
 	}
 	m.types.countRunning(q, j.group(), -1)
+	m.types.countKeys(j, -1)
 }
 
 // countIn counts a job (n is 1), or takes it out (n is -1).

@@ -45,19 +45,19 @@ func (v *View) Newest(of Index, statuses []Status, before uint64, fn func(*Job) 
 	v.list(of, statuses, cmp.Or(before, math.MaxUint64), true, fn)
 }
 
-// list merges one lane for each status. In FIFO order from is the first Seq that counts; newest
+// list merges one feed for each status. In FIFO order from is the first Seq that counts; newest
 // first, all that are less count.
 func (v *View) list(of Index, statuses []Status, from uint64, newest bool, fn func(*Job) bool) {
-	lanes := make([]lane, 0, len(statuses))
+	feeds := make([]feed, 0, len(statuses))
 	for i, s := range statuses {
 		if !slices.Contains(statuses[:i], s) {
-			lanes = append(lanes, v.lane(of, &Job{Status: s, Seq: from}, newest))
+			feeds = append(feeds, v.feed(of, &Job{Status: s, Seq: from}, newest))
 		}
 	}
 	for {
-		var first *lane
-		for i := range lanes {
-			l := &lanes[i]
+		var first *feed
+		for i := range feeds {
+			l := &feeds[i]
 			if l.job != nil && (first == nil || newest == (l.job.Seq > first.job.Seq)) {
 				first = l
 			}
@@ -69,16 +69,16 @@ func (v *View) list(of Index, statuses []Status, from uint64, newest bool, fn fu
 	}
 }
 
-// lane has the jobs of an index in one status.
-type lane struct {
+// feed has the jobs of an index in one status.
+type feed struct {
 	job  *Job // the first; nil at the end
 	next func() *Job
 }
 
-// lane opens the lane of a status at a job, which is changed.
-func (v *View) lane(of Index, from *Job, newest bool) lane {
+// feed opens the feed of a status at a job, which is changed.
+func (v *View) feed(of Index, from *Job, newest bool) feed {
 	if l, ok := of.label(); ok {
-		return openLane(v.tagged, tagged{l, from}, newest, func(t tagged) *Job {
+		return openFeed(v.tagged, tagged{l, from}, newest, func(t tagged) *Job {
 			if t.label != l || t.job.Status != from.Status {
 				return nil
 			}
@@ -89,7 +89,7 @@ func (v *View) lane(of Index, from *Job, newest bool) lane {
 	if of.Type != nil {
 		tree, from.Type = v.typed, *of.Type
 	}
-	return openLane(tree, from, newest, func(j *Job) *Job {
+	return openFeed(tree, from, newest, func(j *Job) *Job {
 		if j.Status != from.Status || of.Type != nil && j.Type != from.Type {
 			return nil
 		}
@@ -97,9 +97,9 @@ func (v *View) lane(of Index, from *Job, newest bool) lane {
 	})
 }
 
-// openLane returns the lane that begins with the first item that is not less than from or, newest
-// first, with the last one that is less. job returns nil for an item behind the lane.
-func openLane[T any](tree *btree.Tree[T], from T, newest bool, job func(T) *Job) lane {
+// openFeed returns the feed that begins with the first item that is not less than from or, newest
+// first, with the last one that is less. job returns nil for an item behind the feed.
+func openFeed[T any](tree *btree.Tree[T], from T, newest bool, job func(T) *Job) feed {
 	it := tree.Iter()
 	read := func(ok bool) *Job {
 		if !ok {
@@ -110,13 +110,13 @@ func openLane[T any](tree *btree.Tree[T], from T, newest bool, job func(T) *Job)
 	found := it.Seek(from)
 	switch {
 	case !newest:
-		return lane{read(found), func() *Job { return read(it.Next()) }}
+		return feed{read(found), func() *Job { return read(it.Next()) }}
 	case found:
 		found = it.Prev()
 	default:
 		found = it.Last()
 	}
-	return lane{read(found), func() *Job { return read(it.Prev()) }}
+	return feed{read(found), func() *Job { return read(it.Prev()) }}
 }
 
 // HeldBy iterates over the jobs leased to a worker whose Seq is greater than after, in FIFO order.

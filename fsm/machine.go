@@ -120,7 +120,7 @@ type Machine struct {
 // budgets limit the work of one entry. They are constant except in tests, which exhaust
 // them with short logs.
 type budgets struct {
-	settle, fire, retire int
+	settle, fire, retire, park int
 }
 
 // Events returns the effects of the last Apply. The slice is valid until the next Apply.

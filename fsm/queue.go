@@ -15,6 +15,7 @@ type types struct {
 	typed    *btree.Tree[*Job] // by type, then status, then seq
 	settings *btree.Tree[*QueueSettings]
 	turns    *btree.Tree[*Turn]
+	limits   limits
 
 	queues  map[string]*queue
 	heads   *btree.Tree[*queue] // those with a claimable job, ordered by that job
@@ -33,6 +34,7 @@ func newTypes(meta *Meta, timers timers) types {
 		typed:    btree.New(byType),
 		settings: btree.New(bySettings),
 		turns:    btree.New(byTurn),
+		limits:   newLimits(),
 		queues:   make(map[string]*queue),
 		heads:    btree.New(byBest),
 		ranked:   newRankedTypes(),
@@ -68,26 +70,37 @@ type queue struct {
 	stale    bool  // it is in types.stale
 }
 
-// group holds the unclaimed jobs of one group of a type.
+// group holds the unclaimed jobs of one group of a type, or the lanes of a line (lane.go).
 type group struct {
 	name    string
-	ready   *btree.Tree[*Job] // in claim order
+	ready   *btree.Tree[*Job]  // without limits, in claim order; nil in a line
+	heads   *btree.Tree[*lane] // the lanes that wait here, by their heads; nil: none ever did
+	jobs    int                // in these lanes
+	lanes   map[string]*lane   // all lanes of the group, the parked ones, too
+	key     *limitKey          // of a line
 	running int
+	waiting bool   // it is in queue.waiting
 	turn    uint64 // 0: none
 	head    *Job   // its job in queue.order; nil: it is not in the order
 }
+
+// waits reports whether the group has unclaimed jobs that are not in parked lanes.
+func (g *group) waits() bool { return g.ready.Len() > 0 || g.jobs > 0 }
 
 // byBest orders types by the job that a claim gets.
 func byBest(a, b *queue) bool { return byClaimOrder(a.best, b.best) }
 
 // byHead orders the groups of a type by the priority of their heads, highest first, then
-// by turn.
+// by turn. Lines, which have no turn, come before groups without one.
 func byHead(a, b *group) bool {
 	if a.head.Priority != b.head.Priority {
 		return a.head.Priority > b.head.Priority
 	}
 	if a.turn != b.turn {
 		return a.turn < b.turn
+	}
+	if (a.key == nil) != (b.key == nil) {
+		return a.key != nil
 	}
 	return a.name < b.name
 }
@@ -129,7 +142,7 @@ func (q *queue) group(name string) *group {
 }
 
 func (q *queue) dropGroup(g *group) {
-	if g.ready.Len() == 0 && g.running == 0 {
+	if g.ready.Len() == 0 && g.running == 0 && len(g.lanes) == 0 {
 		delete(q.groups, g.name)
 	}
 }
@@ -137,27 +150,48 @@ func (q *queue) dropGroup(g *group) {
 // beginWait adds an unclaimed job to its group.
 func (t *types) beginWait(q *queue, j *Job) {
 	g := q.group(j.group())
-	if g.ready.Len() == 0 {
-		q.waiting.Set(g)
-		if q.waiting.Len() > 1 {
+	t.enter(q, g, j)
+	t.arrive(q, 1)
+	t.settleGroup(q, g)
+}
+
+// enter adds a job to a group, or to one of its lanes.
+func (t *types) enter(q *queue, g *group, j *Job) {
+	if j.Opt != nil && len(j.Opt.Limits) > 0 {
+		t.join(q, g, j)
+		return
+	}
+	g.ready.Set(j)
+}
+
+// exit removes a job from where enter has put it.
+func (t *types) exit(q *queue, g *group, j *Job) {
+	if j.Opt != nil && len(j.Opt.Limits) > 0 {
+		t.leave(q, g, j)
+		return
+	}
+	g.ready.Delete(j)
+}
+
+// settleGroup puts a group at the right places after its waiting jobs have changed.
+func (t *types) settleGroup(q *queue, g *group) {
+	if waits := g.waits(); waits != g.waiting {
+		if g.waiting = waits; !waits {
+			q.waiting.Delete(g)
+			t.setTurn(q, g, 0)
+		} else if q.waiting.Set(g); q.waiting.Len() > 1 {
 			t.joinRotation(q, g)
 		}
 	}
-	g.ready.Set(j)
-	t.arrive(q, 1)
 	t.refresh(q, g)
+	q.dropGroup(g)
 }
 
 // endWait removes a job that is no longer unclaimed from its group.
 func (t *types) endWait(q *queue, j *Job) {
 	g := q.group(j.group())
-	g.ready.Delete(j)
-	if g.ready.Len() == 0 {
-		q.waiting.Delete(g)
-		t.setTurn(q, g, 0)
-	}
-	t.refresh(q, g)
-	q.dropGroup(g)
+	t.exit(q, g, j)
+	t.settleGroup(q, g)
 }
 
 // countRunning adds n to the number of running jobs of a group.
@@ -223,7 +257,7 @@ func (t *types) served(q *queue, name string) {
 	if q.waiting.Len() < 2 {
 		return
 	}
-	if g := q.groups[name]; g != nil && g.ready.Len() > 0 {
+	if g := q.groups[name]; g != nil && g.waiting {
 		t.setTurn(q, g, t.meta.nextTurn())
 		t.refresh(q, g)
 	}
@@ -258,11 +292,28 @@ func (t *types) refresh(q *queue, g *group) {
 
 // headOf returns the job that a claim gets from the group, or nil.
 func (q *queue) headOf(g *group) *Job {
-	if s := q.settings; s != nil && s.MaxRunningPerGroup > 0 && g.name != "" && int64(g.running) >= s.MaxRunningPerGroup {
+	var head *Job
+	if g.key != nil {
+		if !g.key.open() {
+			return nil
+		}
+	} else if q.groupFull(g) {
 		return nil
+	} else {
+		head, _ = g.ready.Min()
 	}
-	head, _ := g.ready.Min()
+	if g.jobs > 0 {
+		if l, _ := g.heads.Min(); head == nil || byClaimOrder(l.head, head) {
+			return l.head
+		}
+	}
 	return head
+}
+
+// groupFull reports whether no other job of a group may run.
+func (q *queue) groupFull(g *group) bool {
+	s := q.settings
+	return s != nil && s.MaxRunningPerGroup > 0 && g.name != "" && int64(g.running) >= s.MaxRunningPerGroup
 }
 
 // refreshHead puts a type at the right place of heads after a change.
@@ -296,14 +347,14 @@ func (t *types) open(q *queue) bool {
 		t.timePermit(q, 0)
 		return false
 	}
-	if s.RateMilli <= 0 || rateLevel(s, t.meta.Now) >= permit {
+	if s.RateMilli <= 0 || bucketOf(s).levelAt(t.meta.Now) >= permit {
 		if q.permitAt != 0 { // the permit came before its timer fired
 			t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
 		}
 		t.timePermit(q, 0)
 		return true
 	}
-	at := nextPermit(s)
+	at := bucketOf(s).reaches(permit)
 	if at <= t.meta.Now { // the time has saturated
 		at = 0
 	}

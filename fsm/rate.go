@@ -6,8 +6,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The rate of a type is a token bucket. It is computed in integers, so that every node
-// gets the same result: the unit is a millionth of a permit, and RateMilli units are
+// The rate of a type or key is a token bucket. It is computed in integers, so that every node
+// gets the same result: the unit is a millionth of a permit, and rateMilli units are
 // added every ms.
 
 const (
@@ -15,32 +15,34 @@ const (
 	burstMax = 1_000_000_000
 )
 
-// fullRate returns the capacity of the bucket.
-func fullRate(s *QueueSettings) int64 { return min(max(s.Burst, 1), burstMax) * permit }
+// bucket has the permits of a rate: level at the time at.
+type bucket struct{ rateMilli, burst, level, at int64 }
 
-// rateLevel returns the content of the bucket at the time now.
-func rateLevel(s *QueueSettings, now int64) int64 {
-	missing, elapsed := fullRate(s)-s.Level, now-s.LevelAtMs
+func bucketOf(s *QueueSettings) bucket { return bucket{s.RateMilli, s.Burst, s.Level, s.LevelAtMs} }
+
+// full returns the capacity.
+func (b bucket) full() int64 { return min(max(b.burst, 1), burstMax) * permit }
+
+// levelAt returns the content at the time now.
+func (b bucket) levelAt(now int64) int64 {
+	missing, elapsed := b.full()-b.level, now-b.at
 	if elapsed <= 0 || missing <= 0 {
-		return s.Level
+		return b.level
 	}
-	if elapsed > missing/s.RateMilli {
-		return fullRate(s)
+	if elapsed > missing/b.rateMilli {
+		return b.full()
 	}
-	return s.Level + elapsed*s.RateMilli
+	return b.level + elapsed*b.rateMilli
 }
 
-// nextPermit returns the first moment, in ms, at which the bucket has a permit again.
-func nextPermit(s *QueueSettings) int64 {
-	missing := permit - s.Level
-	return later(s.LevelAtMs, (missing-1)/s.RateMilli+1)
-}
+// reaches returns the first moment, in ms, at which the content is at least level, which it has not yet.
+func (b bucket) reaches(level int64) int64 { return later(b.at, (level-b.level-1)/b.rateMilli+1) }
 
-// fillRate fills the bucket. Without a rate it resets the level to 0.
+// fillRate fills the bucket of a type. Without a rate it resets the level to 0.
 func fillRate(s *QueueSettings, now int64) {
 	s.Level, s.LevelAtMs = 0, 0
 	if s.RateMilli > 0 {
-		s.Level, s.LevelAtMs = fullRate(s), now
+		s.Level, s.LevelAtMs = bucketOf(s).full(), now
 	}
 }
 
@@ -51,7 +53,7 @@ func (t *types) takePermit(q *queue) {
 		return
 	}
 	s := fsmpb.Clone(old)
-	level := rateLevel(s, t.meta.Now)
+	level := bucketOf(s).levelAt(t.meta.Now)
 	t.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
 	s.Level, s.LevelAtMs = level-permit, t.meta.Now
 	q.settings = s
@@ -68,12 +70,17 @@ func (t *types) claimCapacity(q *queue) int {
 	if s.Paused {
 		return 0
 	}
+	return capacity(s.MaxRunning, q.counts[InProgress], bucketOf(s), t.meta.Now)
+}
+
+// capacity returns how many more jobs may start where running jobs run, with a limit of maxRunning and permits of b.
+func capacity(maxRunning int64, running int, b bucket, now int64) int {
 	n := int64(math.MaxInt32)
-	if s.MaxRunning > 0 {
-		n = min(n, max(s.MaxRunning-int64(q.counts[InProgress]), 0))
+	if maxRunning > 0 {
+		n = min(n, max(maxRunning-int64(running), 0))
 	}
-	if s.RateMilli > 0 {
-		n = min(n, rateLevel(s, t.meta.Now)/permit)
+	if b.rateMilli > 0 {
+		n = min(n, b.levelAt(now)/permit)
 	}
 	return int(n)
 }

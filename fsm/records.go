@@ -17,6 +17,7 @@ type (
 	QueueSettings = fsmpb.QueueSettings // the settings of a type
 	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
 	Limit         = fsmpb.Limit         // the rule of a pattern, and what is used of a key
+	LimitRule     = fsmpb.LimitRule     // how many jobs may run and start under a key
 	ParkedLane    = fsmpb.ParkedLane    // jobs that wait under a key
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
 	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key

@@ -21,6 +21,8 @@ import (
 //	fsmpb.Worker, by name
 //	fsmpb.ClaimRecord, by first token
 //	fsmpb.QueueSettings, by name
+//	fsmpb.Limit, by name
+//	fsmpb.ParkedLane, by type, group, then limits
 //	fsmpb.Turn, by type, then group
 //	fsmpb.Cron, by name
 //	fsmpb.JobBatch, by id
@@ -94,6 +96,8 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.workers.Scan(func(w *Worker) bool { return fn(w) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
 	v.queues.Scan(func(q *QueueSettings) bool { return fn(q) })
+	v.limits.Scan(func(l *Limit) bool { return fn(l) })
+	v.parked.Scan(func(l *ParkedLane) bool { return fn(l) })
 	v.turns.Scan(func(t *Turn) bool { return fn(t) })
 	v.crons.Scan(func(c *Cron) bool { return fn(c) })
 	v.batches.Scan(func(b *JobBatch) bool { return fn(b) })
@@ -131,6 +135,8 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Workers:        uint64(v.workers.Len()),
 		Claims:         uint64(v.claims.Len()),
 		Queues:         uint64(v.queues.Len()),
+		Limits:         uint64(v.limits.Len()),
+		Parked:         uint64(v.parked.Len()),
 		Turns:          uint64(v.turns.Len()),
 		Crons:          uint64(v.crons.Len()),
 		Batches:        uint64(v.batches.Len()),
@@ -209,6 +215,8 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Workers, asItIs, b.AddWorker) },
 		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
 		func() error { return records(d, meta.Queues, asItIs, b.AddQueue) },
+		func() error { return records(d, meta.Limits, asItIs, b.AddLimit) },
+		func() error { return records(d, meta.Parked, asItIs, b.AddLane) },
 		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
 		func() error { return records(d, meta.Crons, asItIs, b.AddCron) },
 		func() error { return records(d, meta.Batches, asItIs, b.AddBatch) },

@@ -34,6 +34,7 @@ const (
 	timerPermit // of a type's rate
 	timerRetain // the oldest completed job of a type is too old
 	timerResume // the pause of a type ends
+	timerLimit  // the lines of a key open, or nothing of it is left
 )
 
 // fireMax is the largest number of timers that one entry fires, so that no entry delays

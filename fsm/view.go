@@ -22,6 +22,8 @@ type View struct {
 
 	queues   *btree.Tree[*QueueSettings]
 	turns    *btree.Tree[*Turn]
+	limits   *btree.Tree[*Limit]
+	parked   *btree.Tree[*ParkedLane]
 	crons    *btree.Tree[*Cron]
 	batches  *btree.Tree[*JobBatch]
 	holds    *btree.Tree[*Hold]
@@ -53,6 +55,8 @@ func (m *Machine) View() *View {
 
 		queues:   m.types.settings.Copy(),
 		turns:    m.types.turns.Copy(),
+		limits:   m.types.limits.records.Copy(),
+		parked:   m.types.limits.parked.Copy(),
 		crons:    m.crons.Copy(),
 		batches:  m.batches.Copy(),
 		holds:    m.uniques.Copy(),
