@@ -94,16 +94,14 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 // AddLimit adds a rule of a pattern, and what is used of a key. Call it after the jobs were added.
 func (b *Builder) AddLimit(r *Limit) error {
 	l := &b.m.types.limits
-	used := min(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
+	used := min(r.Level, r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
 	valid := validRule(r.Rule) && (validKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
 	return add("limit", r.Name, l.records.Find(r) != nil, need(valid, errRange), func() {
 		l.records.Set(r)
 		if r.Rule != nil {
 			l.countRule(r.Name, 1)
 		}
-		if !isPrefix(r.Name) {
-			l.key(r.Name).record = r
-		}
+		l.key(r.Name).record = r
 	})
 }
 
@@ -114,7 +112,7 @@ func (b *Builder) AddLane(r *ParkedLane) error {
 	if q != nil && q.groups[r.Group] != nil {
 		l = q.groups[r.Group].lanes[laneKey(r.Limits)]
 	}
-	valid := l != nil && slices.Contains(r.Limits, r.Key)
+	valid := l != nil && slices.Equal(l.limits, r.Limits) && slices.Contains(r.Limits, r.Key)
 	return add("jobs that wait under the limit", r.Key, valid && l.line != nil, need(valid, errNoLane), func() {
 		b.m.types.moveLane(q, l, b.m.types.limits.key(r.Key))
 	})
@@ -252,7 +250,10 @@ func (b *Builder) Machine() *Machine {
 	}
 	m.types.dirty = nil
 	m.types.limits.keys.Scan(func(k *limitKey) bool {
-		k.rule = m.types.limits.ruleOf(k.name)
+		k.rule = m.types.limits.ruleOf(k.name).GetRule()
+		if k.rule.GetRateMilli() == 0 && k.record.GetLevelAtMs() != 0 { // as only a damaged state has it
+			m.types.limits.change(k, func(r *Limit) { r.Level, r.LevelAtMs = 0, 0 })
+		}
 		m.types.refreshLines(k)
 		return true
 	})

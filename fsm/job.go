@@ -242,10 +242,19 @@ func (j *Job) Details() *Details {
 	return j.Det
 }
 
+// namesFor returns the names of objects for a caller of a tenant.
+func namesFor(tenant string, owned []string) []string {
+	out := slices.Clone(owned)
+	for i, name := range out {
+		out[i] = tenants.NameFor(tenant, name)
+	}
+	return out
+}
+
 // For returns the job as a caller of a tenant sees it, with tenants.NameFor of each name.
 func (j *Job) For(tenant string) *Job {
 	o := j.Options()
-	if !tenants.Owns(j.Execution().Worker) && !tenants.Owns(o.Batch) && !tenants.Owns(o.Cron) && !tenants.Owns(o.Unique.Key) &&
+	if !tenants.Owns(j.Execution().Worker) && !tenants.Owns(o.Batch) && !tenants.Owns(o.Cron) && !tenants.Owns(o.Unique.Key) && !slices.ContainsFunc(o.Limits, tenants.Owns) &&
 		!slices.ContainsFunc(j.Details().History, func(a Attempt) bool { return tenants.Owns(a.Worker) }) {
 		return j
 	}
@@ -258,6 +267,7 @@ func (j *Job) For(tenant string) *Job {
 	if out.Opt != nil {
 		o := *out.Opt
 		o.Batch, o.Cron, o.Unique.Key = tenants.NameFor(tenant, o.Batch), tenants.NameFor(tenant, o.Cron), tenants.NameFor(tenant, o.Unique.Key)
+		o.Limits = namesFor(tenant, o.Limits)
 		out.Opt = &o
 	}
 	if out.Det != nil && len(out.Det.History) > 0 {

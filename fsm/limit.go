@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ const (
 	LimitNameMax  = 100 // bytes of a key or pattern
 	LimitRulesMax = 10_000
 	parkMax       = 1_000 // lanes that the claims of one entry move
+	usesMax       = 1_000_000
 )
 
 var errLimits = errors.New("a limit or pattern is empty, too long, or not UTF-8, or limits are not sorted or too many, or a number is negative")
@@ -61,7 +63,8 @@ type limits struct {
 	prefixes [LimitNameMax + tenants.Max + 2]int // patterns with rules that end with "*", by the length of their prefix
 }
 
-// limitKey is a key in use: jobs run or wait under it, or it has a record. Except for the record it is derived.
+// limitKey is a key in use: jobs run or wait under it, or it has a record. A pattern with a rule is here as well, though nothing
+// runs under it. Except for the record it is derived.
 type limitKey struct {
 	name    string
 	record  *Limit     // nil: none
@@ -90,22 +93,22 @@ func (l *limits) key(name string) *limitKey {
 	k := l.find(name)
 	if k == nil {
 		name = strings.Clone(name)
-		k = &limitKey{name: name, rule: l.ruleOf(name), lines: make(map[*queue]*group)}
+		k = &limitKey{name: name, rule: l.ruleOf(name).GetRule(), lines: make(map[*queue]*group)}
 		l.keys.Set(k)
 	}
 	return k
 }
 
-// ruleOf returns the rule that is in force for a key, or nil.
-func (l *limits) ruleOf(key string) *LimitRule {
+// ruleOf returns the record of the pattern whose rule is in force for a key, or nil.
+func (l *limits) ruleOf(key string) *Limit {
 	if r := l.records.Find(&Limit{Name: key}); r.GetRule() != nil {
-		return r.Rule
+		return r
 	}
 	own := len(key) - len(bareKey(key)) // bytes that name the tenant
 	for n := len(key); n >= own; n-- {
 		if l.prefixes[n] > 0 {
 			if r := l.records.Find(&Limit{Name: key[:n] + "*"}); r.GetRule() != nil {
-				return r.Rule
+				return r
 			}
 		}
 	}
@@ -217,7 +220,11 @@ func (t *types) review(k *limitKey) {
 }
 
 func (t *types) refreshLines(k *limitKey) {
-	t.timers.move(&k.timerAt, k.nextTime(), timerLimit, k.name)
+	at := k.nextTime()
+	if at == math.MaxInt64 && at == t.meta.Now { // the time has saturated, and would come again and again
+		at = 0
+	}
+	t.timers.move(&k.timerAt, at, timerLimit, k.name)
 	for q, line := range k.lines {
 		t.refresh(q, line)
 		if line.head != nil {
@@ -265,7 +272,7 @@ func (t *types) takeKeys(q *queue, j *Job) {
 	keys := j.Options().Limits
 	for _, name := range keys {
 		k := t.limits.key(name)
-		if b := k.bucket(); b.rateMilli > 0 {
+		if b := k.bucket(); b.rateMilli > 0 && (k.record != nil || t.limits.records.Len() < usesMax) {
 			t.limits.change(k, func(r *Limit) { r.Level, r.LevelAtMs = b.levelAt(t.meta.Now)-permit, t.meta.Now })
 		}
 		t.review(k)
@@ -287,9 +294,7 @@ func (e *entry) setLimit(op *fsmpb.SetLimit) Result {
 	}
 	pattern := strings.Clone(op.Pattern)
 	l.setRule(pattern, fsmpb.Clone(op.Rule))
-	if !isPrefix(pattern) {
-		l.key(pattern)
-	}
+	l.key(pattern)
 	keys := make([]*limitKey, 0, l.keys.Len())
 	l.keys.Scan(func(k *limitKey) bool { keys = append(keys, k); return true })
 	for _, k := range keys {
@@ -302,7 +307,7 @@ func (e *entry) setLimit(op *fsmpb.SetLimit) Result {
 // changeRule looks for the rule of a key again.
 func (t *types) changeRule(k *limitKey) {
 	old := k.rule
-	k.record, k.rule = t.limits.records.Find(&Limit{Name: k.name}), t.limits.ruleOf(k.name)
+	k.record, k.rule = t.limits.records.Find(&Limit{Name: k.name}), t.limits.ruleOf(k.name).GetRule()
 	if old == k.rule && k.record == nil {
 		return
 	}
@@ -343,3 +348,55 @@ func (e *entry) throttleLimit(op *fsmpb.ThrottleLimit) Result {
 
 // bareKey returns a key without its tenant.
 func bareKey(key string) string { return tenants.NameFor(tenants.Of(key), key) }
+
+// LimitUse is the rule in force for a key or pattern, and what is used of a key.
+type LimitUse struct {
+	Name             string
+	Pattern          string     // that has the rule
+	Rule             *LimitRule // nil: none
+	Running, Waiting int        // jobs that run with the key, and that wait under it
+	HeldUntil        int64      // ms; 0: it is not held
+}
+
+// LimitUse returns the use of a key or pattern, whether it is in use or not.
+func (m *Machine) LimitUse(name string) LimitUse {
+	if k := m.types.limits.find(name); k != nil {
+		return m.useOf(k)
+	}
+	return m.useOf(&limitKey{name: name})
+}
+
+// LimitUses returns the use of up to n keys and patterns, in the order of names, from one on.
+func (m *Machine) LimitUses(from string, n int) (uses []LimitUse) {
+	m.types.limits.keys.Ascend(&limitKey{name: from}, func(k *limitKey) bool {
+		uses = append(uses, m.useOf(k))
+		return len(uses) < n
+	})
+	return uses
+}
+
+func (m *Machine) useOf(k *limitKey) LimitUse {
+	r := m.types.limits.ruleOf(k.name)
+	u := LimitUse{Name: k.name, Pattern: r.GetName(), Rule: r.GetRule(), Running: k.running, HeldUntil: k.record.GetHeldUntilMs()}
+	for _, line := range k.lines {
+		u.Waiting += line.jobs
+	}
+	if u.HeldUntil <= m.meta.Now {
+		u.HeldUntil = 0
+	}
+	return u
+}
+
+// Limits calls fn for the records of patterns and keys, in the order of names, until fn returns false.
+func (v *View) Limits(fn func(*Limit) bool) { v.limits.Scan(fn) }
+
+// Limit returns the record of a pattern or key, or nil.
+func (v *View) Limit(name string) *Limit { return v.limits.Find(&Limit{Name: name}) }
+
+// WaitsForLimit returns the key under which an unclaimed job waits, or "".
+func (v *View) WaitsForLimit(j *Job) string {
+	if o := j.Options(); j.Status == Unclaimed && len(o.Limits) > 0 {
+		return v.parked.Find(&ParkedLane{Type: j.Type, Group: o.Group, Limits: o.Limits}).GetKey()
+	}
+	return ""
+}
