@@ -269,6 +269,14 @@ func (f *fakeNode) TypeStats(name string) fsm.TypeStats {
 	return locked(f, func() fsm.TypeStats { return f.m.TypeStats(name) })
 }
 
+func (f *fakeNode) LimitUse(name string) fsm.LimitUse {
+	return locked(f, func() fsm.LimitUse { return f.m.LimitUse(name) })
+}
+
+func (f *fakeNode) LimitUses(from string, n int) []fsm.LimitUse {
+	return locked(f, func() []fsm.LimitUse { return f.m.LimitUses(from, n) })
+}
+
 func (f *fakeNode) AllTypeStats() map[string]fsm.TypeStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -58,6 +58,7 @@ type Edit struct {
 	RunAt       *time.Time     // the zero time is at once
 	Delay       *time.Duration // from now on, in place of RunAt
 	Tags        []string       // all tags; empty, but not nil, is none
+	Limits      []string       // all limits, likewise
 	MaxAttempts *int32
 	Retry       bool    // retries a job that is dead or cancelled
 	Revision    *uint64 // the number of edits that the job must have
@@ -67,7 +68,7 @@ type Edit struct {
 // revision, HasTag(err, v1.TagRevised) is true.
 func (c *Client) Edit(ctx context.Context, id string, e Edit) (Change, error) {
 	const op = "edit"
-	in := v1.EditJob{Priority: e.Priority, Tags: e.Tags, MaxAttempts: e.MaxAttempts, Retry: e.Retry}
+	in := v1.EditJob{Priority: e.Priority, Tags: e.Tags, Limits: e.Limits, MaxAttempts: e.MaxAttempts, Retry: e.Retry}
 	if e.RunAt != nil {
 		in.RunAt = new(unixMs(*e.RunAt))
 	}

@@ -60,6 +60,7 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Group:     j.Group,
 		Tags:      j.Tags,
 		Headers:   j.Headers,
+		Limits:    j.Limits,
 		BatchID:   j.BatchID,
 		Cron:      j.Cron,
 		CronAt:    cronTime(j.CronAt),

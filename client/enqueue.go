@@ -142,7 +142,7 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 // batch, for callers that split batches.
 func EncodedSize(job NewJob) int {
 	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + 400
-	for _, texts := range [][]string{job.Tags, job.After} {
+	for _, texts := range [][]string{job.Tags, job.After, job.Limits} {
 		for _, t := range texts {
 			size += len(t) + len(`"",`)
 		}
@@ -173,6 +173,7 @@ func EncodeJob(job NewJob) ([]byte, error) {
 		Group:        job.Group,
 		Tags:         job.Tags,
 		Headers:      job.Headers,
+		Limits:       job.Limits,
 		UniqueKey:    job.Unique.Key,
 		UniqueScope:  job.Unique.Scope,
 		UniqueMs:     inMilliseconds(job.Unique.Period),

@@ -39,6 +39,8 @@ type NewJob struct {
 	// Group is the tenant group. Claims take turns among the groups.
 	Group string
 	Tags  []string // labels by which lists and filters select jobs
+	// Limits are keys, such as "customer:7", that all must have room before the job starts; at most 8.
+	Limits []string
 	// Unique prevents a second job of the same type with the same key.
 	Unique Unique
 	// After are the ids of jobs that must complete before this job becomes
@@ -166,6 +168,7 @@ type ClaimedJob struct {
 	Group     string
 	Tags      []string
 	Headers   map[string]string // of the producer
+	Limits    []string          // sorted
 	BatchID   string            // "": the job is in no batch
 	Cron      string            // the schedule that enqueued the job
 	// CronAt is the time of the schedule for which the job was enqueued. It is zero

@@ -53,6 +53,18 @@ func (s *State) TypeStats(name string) (stats fsm.TypeStats) {
 	return stats
 }
 
+// LimitUse returns the use of a limit by key.
+func (s *State) LimitUse(name string) (use fsm.LimitUse) {
+	s.replica.read(func(m *fsm.Machine) { use = m.LimitUse(name) })
+	return use
+}
+
+// LimitUses returns the use of up to n limits, in the order of names, from one on.
+func (s *State) LimitUses(from string, n int) (uses []fsm.LimitUse) {
+	s.replica.read(func(m *fsm.Machine) { uses = m.LimitUses(from, n) })
+	return uses
+}
+
 // AllTypeStats returns the statistics of every type that has jobs.
 func (s *State) AllTypeStats() map[string]fsm.TypeStats {
 	stats := make(map[string]fsm.TypeStats)

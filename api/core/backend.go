@@ -75,6 +75,9 @@ type Node interface {
 	TypeStats(name string) fsm.TypeStats
 	// AllTypeStats returns the figures of every type that has jobs.
 	AllTypeStats() map[string]fsm.TypeStats
+	// LimitUse returns the use of a limit by key, and LimitUses that of up to n, in the order of names, from one on.
+	LimitUse(name string) fsm.LimitUse
+	LimitUses(from string, n int) []fsm.LimitUse
 	// Events returns the history of the entries that this node has applied.
 	Events() *notify.History
 	// ProgressOf returns the progress that a job has reported since this node's start,

@@ -99,6 +99,7 @@ func AppendClaimed(b []byte, j *fsm.Job, at Moment) []byte {
 		b = TextIf(b, "group", j.Opt.Group)
 		b = TextsIf(b, "tags", j.Opt.Tags)
 		b = AppendHeaders(b, j.Opt.Headers)
+		b = TextsIf(b, "limits", j.Opt.Limits)
 		b = TextIf(b, "batchId", j.Opt.Batch)
 		b = appendCronOf(b, j)
 	}
@@ -167,6 +168,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	b = TextIf(b, "group", o.Group)
 	b = TextsIf(b, "tags", o.Tags)
 	b = AppendHeaders(b, o.Headers)
+	b = TextsIf(b, "limits", o.Limits)
 	if o.Unique.Key != "" {
 		b = Text(b, "uniqueKey", o.Unique.Key)
 		b = TextIf(b, "uniqueScope", o.Unique.Scope.String())

@@ -26,6 +26,7 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.WorkerDied:       v1.EventWorkerDead,
 	fsm.WorkerSet:        v1.EventWorkerSet,
 	fsm.QueueSet:         v1.EventQueueSet,
+	fsm.LimitSet:         v1.EventLimitSet,
 	fsm.CronPut:          v1.EventCronPut,
 	fsm.CronDeleted:      v1.EventCronDeleted,
 	fsm.CronFired:        v1.EventCronFired,

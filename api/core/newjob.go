@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,6 +39,9 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
 	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, job), s.readUnique(in, job), s.readAfter(in, job))
 	if err != nil {
+		return err
+	}
+	if job.Limits, err = readLimits(in.Limits); err != nil {
 		return err
 	}
 	if job.Headers, err = readHeaders(in.Headers); err != nil || job.Id != "" {
@@ -158,6 +162,44 @@ func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 	choice, err := Choice("afterFailure", in.AfterFailure, fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun)
 	job.After, job.AfterFailure = in.After, choice
 	return err
+}
+
+// readLimits checks the limits of a job and sorts them.
+func readLimits(in []string) ([]string, error) {
+	if len(in) > fsm.LimitsMax {
+		return nil, Bad("limits", "has %d items; a job may have at most %d", len(in), fsm.LimitsMax)
+	}
+	for i, key := range in {
+		if err := CheckLimit(fmt.Sprintf("limits[%d]", i), key, false); err != nil {
+			return nil, err
+		}
+	}
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// HoldMax is the longest hold of a limit.
+const HoldMax = 24 * time.Hour
+
+// CheckLimit checks a key of a limit, or a pattern of keys.
+func CheckLimit(member, key string, pattern bool) error {
+	at := strings.IndexByte(key, '*')
+	switch {
+	case key == "":
+		return Bad(member, "is empty")
+	case len(key) > fsm.LimitNameMax:
+		return Bad(member, "has %d bytes; at most %d are allowed", len(key), fsm.LimitNameMax)
+	case key == "." || key == "..":
+		return Bad(member, "is %q, which cannot be part of a path", key)
+	case strings.HasPrefix(key, "type:") || strings.HasPrefix(key, "group:"):
+		return Bad(member, "is %q, which names the limit of a type or of its groups: set it at /v1/queues/{type}", Shown(key))
+	case at >= 0 && !pattern:
+		return Bad(member, "is %q; only the name of a rule may have a *", Shown(key))
+	case at >= 0 && at < len(key)-1:
+		return Bad(member, "is %q; a * stands at the end", Shown(key))
+	}
+	return CheckReadable(member, key)
 }
 
 // readHeaders checks the headers of a job and sorts them.

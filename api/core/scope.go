@@ -59,7 +59,7 @@ func (s *Core) checkRead(c *Call) error {
 
 func (s *Core) readable(c *Call, p *auth.Principal) error {
 	switch c.Route.Path {
-	case ByID(v1.PathBatches), ByName(v1.PathWorkers): // its own alone
+	case ByID(v1.PathBatches), ByName(v1.PathWorkers), ByName(v1.PathLimits): // its own alone
 		if p.Tenant != "" {
 			return nil
 		}

@@ -43,7 +43,7 @@ func wrongStatus(err error, jobs []*fsm.Job) error {
 
 // edit is PATCH /v1/jobs/{id}.
 func (s *jobs) edit(c *core.Call, in *v1.EditJob) error {
-	fields := v1.NewJob{MaxAttempts: in.MaxAttempts, Tags: in.Tags}
+	fields := v1.NewJob{MaxAttempts: in.MaxAttempts, Tags: in.Tags, Limits: in.Limits}
 	if in.RunAt != nil {
 		fields.RunAt = *in.RunAt
 	}
@@ -60,6 +60,9 @@ func (s *jobs) edit(c *core.Call, in *v1.EditJob) error {
 	}
 	if in.Tags != nil {
 		op.Tags = &fsmpb.Tags{Tags: in.Tags}
+	}
+	if in.Limits != nil {
+		op.Limits = &fsmpb.Limits{Limits: read.Limits}
 	}
 	if in.Revision != nil && *in.Revision < 0 {
 		return core.Bad("revision", "is %d; must not be negative", *in.Revision)

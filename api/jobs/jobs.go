@@ -65,6 +65,7 @@ func (s *jobs) job(c *core.Call) error {
 		return err
 	}
 	c.Out = core.AppendJobMembers(c.Out, j.For(c.Viewer()))
+	c.Out = core.TextIf(c.Out, "waitsForLimit", c.Named(c.View().WaitsForLimit(j)))
 	if c.Past == nil { // the bucket does not have it
 		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(c.Name))
 		c.Out = core.AppendActions(c.Out, s.Node, j)

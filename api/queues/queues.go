@@ -1,4 +1,4 @@
-// Package queues shows and changes the settings of types and the schedules. Its operations stand on package core, which says what a call is
+// Package queues shows and changes the settings of types, limits by key, and schedules. Its operations stand on package core, which says what a call is
 // and how it fails; none of them knows a front end or another subject.
 package queues
 
@@ -27,7 +27,7 @@ type queues struct{ *core.Core }
 
 // Routes returns the operations of the package.
 func Routes(c *core.Core) []core.Route {
-	s, queue, cron := &queues{c}, core.ByType(v1.PathQueues), core.ByName(v1.PathCrons)
+	s, queue, lim, cron := &queues{c}, core.ByType(v1.PathQueues), core.ByName(v1.PathLimits), core.ByName(v1.PathCrons)
 	page := []string{v1.ParamLimit, v1.ParamCursor, v1.ParamSort}
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []core.Route{
@@ -37,6 +37,12 @@ func Routes(c *core.Core) []core.Route {
 		{Method: del, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).JobType, s.resetQueue)},
 		{Method: post, Path: queue + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.pauseQueue)},
 		{Method: post, Path: queue + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.resumeQueue)},
+
+		{Method: get, Path: v1.PathLimits, At: core.UpToDate, Right: auth.Read, Handle: s.listLimits, Params: page[:2]},
+		{Method: get, Path: lim, At: core.UpToDate, Right: auth.Read, Handle: s.showLimit},
+		{Method: put, Path: lim, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.putLimit)},
+		{Method: del, Path: lim, At: core.LeaderOnly, Right: auth.Manage, Handle: s.deleteLimit},
+		{Method: post, Path: lim + "/" + v1.ActionHold, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.holdLimit)},
 
 		{Method: get, Path: v1.PathCrons, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listCrons, Params: page[:2]},
 		{Method: get, Path: cron, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showCron},

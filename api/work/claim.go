@@ -34,6 +34,7 @@ func Routes(c *core.Core) []core.Route {
 		// The first Python and JavaScript clients sent the error of the handler with it.
 		{Method: post, Path: job + v1.ActionRelease, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.release)},
 		{Method: post, Path: job + v1.ActionProgress, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.progress)},
+		{Method: post, Path: job + v1.ActionThrottle, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.throttle)},
 		// Not for workers: it completes jobs of other workers as well.
 		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Legacy: core.ByCompat, Handle: core.With(s.forceComplete)},
 

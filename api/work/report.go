@@ -1,6 +1,8 @@
 package work
 
 import (
+	"cmp"
+
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -134,6 +136,16 @@ func (s *work) releaseOf(worker string, lease *fsmpb.Lease, delay int64) (*fsmpb
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{
 		Release: &fsmpb.Release{Worker: worker, Lease: lease, DelayMs: delay},
 	}}, nil
+}
+
+// throttle is POST /v1/jobs/{id}/throttle.
+func (s *work) throttle(c *core.Call, in *v1.Throttle) error {
+	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
+	if err = cmp.Or(err, core.CheckLimit("limit", in.Limit, false), core.CheckMs("forMs", in.ForMs, core.HoldMax)); err != nil {
+		return err
+	}
+	op := &fsmpb.ThrottleLimit{Key: in.Limit, Worker: worker, Lease: lease, UntilMs: s.Node.Now() + in.ForMs}
+	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}}, nil)
 }
 
 // readReport returns the worker and the lease of a report on the job of the path.

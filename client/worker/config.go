@@ -33,6 +33,8 @@ type Queue interface {
 	ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
 	// CompleteAndClaim is CompleteBatch for the worker that claims, and Claim without a wait, in one call.
 	CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error)
+	// Throttle holds a limit of a claimed job for d.
+	Throttle(ctx context.Context, l client.Lease, key string, d time.Duration) error
 	// RegisterWorker registers the worker. It is also the keepalive of an idle
 	// worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error

@@ -14,6 +14,9 @@ import (
 func (s *session) newLease(job client.ClaimedJob) *lease {
 	h := newLease(s.jobs, job, s.skip)
 	h.job.log = &attemptLog{began: s.logs.wake}
+	h.job.throttle = func(ctx context.Context, key string, d time.Duration) error {
+		return s.queue.Throttle(ctx, job.Lease(), key, d)
+	}
 	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.sendProgress(ctx, h, p) }
 	return h
 }

@@ -327,6 +327,14 @@ func (q *fakeQueue) ReleaseBatch(ctx context.Context, _ string, leases []client.
 	})
 }
 
+func (q *fakeQueue) Throttle(_ context.Context, l client.Lease, key string, d time.Duration) error {
+	before, after := q.enter("throttle")
+	if before != nil {
+		return before
+	}
+	return after
+}
+
 func (q *fakeQueue) RegisterWorker(_ context.Context, info client.WorkerInfo) error {
 	before, after := q.enter("register")
 	if before != nil {

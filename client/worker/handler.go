@@ -19,6 +19,16 @@ type Job struct {
 	client.ClaimedJob
 	reporter *progressReporter // nil: progress is not sent
 	log      *attemptLog       // nil: the log is not kept
+	throttle func(ctx context.Context, key string, d time.Duration) error
+}
+
+// Throttle lets no job start for d, at most a day, under one of the limits of this job, such as that of an API that has
+// answered 429. The job itself goes on; usually its handler then returns Snooze(d). An error means only that the call failed.
+func (j Job) Throttle(ctx context.Context, key string, d time.Duration) error {
+	if j.throttle == nil {
+		return nil
+	}
+	return j.throttle(ctx, key, d)
 }
 
 // HandlerFunc runs a job. Its result, JSON or nil, completes the job; an error

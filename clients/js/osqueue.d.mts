@@ -14,6 +14,8 @@ export interface JobMembers {
   backoff?: { kind: "none" | "fixed" | "linear" | "exponential"; baseMs?: number; capMs?: number; jitter?: number };
   group?: string;
   tags?: string[];
+  /** Keys of limits that all must have room before the job starts. */
+  limits?: string[];
   /** The worker gets them with the job in every attempt. */
   headers?: { [name: string]: string };
   uniqueKey?: string;
@@ -125,6 +127,8 @@ export class Client {
   report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
   report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
   report(job: Job, action: "release", body?: { delayMs?: number }): Promise<unknown>;
+  /** Lets no job start for so long under a limit of the job. */
+  throttle(job: Job, limit: string, forMs: number): Promise<unknown>;
   /** The number of jobs by event, and the time from claims to reports. */
   counts(): { [event in Event | "runMs"]: number };
   /** The same in the text format of Prometheus. */

@@ -164,6 +164,12 @@ export class Client {
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
   }
 
+  /** Lets no job start for so long under one of the limits of the job, as for an API that has answered 429. */
+  throttle(job, limit, forMs) {
+    const body = { limit, forMs: Math.round(forMs), workerId: job.worker, token: job.token };
+    return this.#call(["jobs", job.id, "throttle"], { body });
+  }
+
   /** Lists the worker and how many jobs it runs at once. It then has to call every minute, or its jobs go back. */
   register(worker, types, withinMs, capacity, instance) {
     return this.#call(["workers"], { body: { name: worker, types, capacity, instance }, withinMs });

@@ -168,6 +168,11 @@ class Client:
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
         return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
 
+    def throttle(self, job, limit, seconds):
+        """Lets no job start for so long under one of the limits of the job, as for an API that has answered 429."""
+        body = {"limit": limit, "forMs": round(seconds * 1000), "workerId": job.worker, "token": job.token}
+        self._call("jobs", job.id, "throttle", body=body)
+
     def register(self, worker, types, within=EVER, capacity=0, instance=""):
         """Lists the worker, and how many jobs it runs at once; 0: not known. From then on it has to be heard of every
         minute, by any call, or its jobs go back. The instance, 16 hexadecimal digits, is that of its claims."""

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -276,7 +278,7 @@ func (l *Leader) noteCarried(c *carried, copied string) {
 	r := &c.records
 	log("the adopted document lacked changes that this cluster had acknowledged",
 		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
-		"settings", len(r.Settings), "schedules", len(r.Schedules), "tokens", len(r.Tokens), "hooks", len(r.Hooks),
+		"settings", len(r.Settings), "limits", len(r.Limits), "schedules", len(r.Schedules), "tokens", len(r.Tokens), "hooks", len(r.Hooks),
 		"request_keys", len(r.Requests), "deleted", len(r.Deleted), "copy", copied)
 	if before := l.carried.Load(); before != nil {
 		sum = sum.plus(before)
@@ -294,6 +296,11 @@ func (c *carried) rest(v *fsm.View, f fork) {
 	for here := range v.Queues {
 		if there := c.doc.Queue(here.Name); there == nil || !here.SameAs(there) {
 			r.Settings = append(r.Settings, here)
+		}
+	}
+	for here := range v.Limits {
+		if here.Rule != nil && !proto.Equal(here.Rule, c.doc.Limit(here.Name).GetRule()) {
+			r.Limits = append(r.Limits, here)
 		}
 	}
 	for here := range v.Crons("") {

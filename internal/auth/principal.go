@@ -219,6 +219,8 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
 		return nil
+	case *fsmpb.Mutation_SetLimit, *fsmpb.Mutation_ThrottleLimit:
+		return nil // of its tenant, or of a lease
 	case *fsmpb.Mutation_RegisterWorker:
 		if p.Kind == KindLegacy {
 			return nil // the clients of dtq cannot name types
@@ -373,6 +375,8 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 		op.Fail.Owner = p.Owner
 	case *fsmpb.Mutation_Release:
 		op.Release.Owner = p.Owner
+	case *fsmpb.Mutation_ThrottleLimit:
+		op.ThrottleLimit.Owner = p.Owner
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.GetMutations() {
 			p.Own(part)

@@ -197,6 +197,7 @@ func need(m *fsm.Machine) error {
 func unused(v *fsm.View) bool {
 	m, things := v.Meta(), v.HookCount()+v.CronCount()+v.TokenCount()
 	v.Queues(func(*fsm.QueueSettings) bool { things++; return false })
+	v.Limits(func(*fsm.Limit) bool { things++; return false })
 	v.Batches("")(func(*fsm.JobBatch) bool { things++; return false })
 	return things == 0 && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }

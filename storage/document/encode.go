@@ -111,6 +111,7 @@ var copying = json.JoinOptions(writing, json.OmitZeroStructFields(true))
 // Records are the records of a cluster that are kept as a copy.
 type Records struct {
 	Settings  []*fsm.QueueSettings `json:"queues,omitempty"`
+	Limits    []*fsm.Limit         `json:"limits,omitempty"`
 	Schedules []*fsm.Cron          `json:"crons,omitempty"`
 	Tokens    []*fsm.Token         `json:"tokens,omitempty"`
 	Hooks     []*outbox.Hook       `json:"hooks,omitempty"`
@@ -120,7 +121,7 @@ type Records struct {
 
 // Len returns the number of records.
 func (r *Records) Len() int {
-	return len(r.Settings) + len(r.Schedules) + len(r.Tokens) + len(r.Hooks) + len(r.Requests) + len(r.Deleted)
+	return len(r.Settings) + len(r.Limits) + len(r.Schedules) + len(r.Tokens) + len(r.Hooks) + len(r.Requests) + len(r.Deleted)
 }
 
 // EncodeJobs returns jobs for people, with a text: the fields of the legacy broker, the result,

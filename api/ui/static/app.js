@@ -83,7 +83,7 @@
 
   const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.expired",
     "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.edited", "job.cancelled", "job.retried", "job.progress", "job.removed",
-    "broker.registered", "worker.registered", "worker.dead", "worker.set", "queue.set", "cron.put", "cron.deleted", "cron.fired",
+    "broker.registered", "worker.registered", "worker.dead", "worker.set", "queue.set", "limit.set", "cron.put", "cron.deleted", "cron.fired",
     "cron.skipped", "batch.ended", "bucket.away", "bucket.back", "bucket.damaged", "bucket.healed", "writes.refused", "writes.accepted"];
   let held = false;
   function row(e) {

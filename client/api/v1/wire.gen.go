@@ -22,6 +22,7 @@ const (
 	PathBatches = "/v1/batches"
 	PathQueues  = "/v1/queues" // GET: List the types that have jobs or settings
 	PathCrons   = "/v1/crons"  // GET: List the schedules, by name
+	PathLimits  = "/v1/limits" // GET: List limits
 	// GET: List the registered workers, by name; POST: Register a worker, or keep it alive
 	PathWorkers = "/v1/workers"
 	PathSelf    = "/v1/self"  // GET: Show the rights of the caller
@@ -53,6 +54,7 @@ const (
 const (
 	ActionHeartbeat     = "heartbeat"      // POST: Renew the lease of a job
 	ActionProgress      = "progress"       // POST: Report the progress of a job
+	ActionThrottle      = "throttle"       // POST: Hold a limit of a job that runs
 	ActionComplete      = "complete"       // POST: Complete a job
 	ActionFail          = "fail"           // POST: Fail an attempt
 	ActionRelease       = "release"        // POST: Release a job
@@ -63,6 +65,7 @@ const (
 	ActionRetry         = "retry"          // POST: Retry a job that is dead or cancelled
 	ActionPause         = "pause"          // POST: Pause a type; POST: Pause a schedule
 	ActionResume        = "resume"         // POST: Resume a type; POST: Resume a schedule
+	ActionHold          = "hold"           // POST: Hold a key
 	ActionTrigger       = "trigger"        // POST: Enqueue the job of a schedule now
 	ActionQuiet         = "quiet"          // POST: Give a worker no new jobs
 	ActionUnquiet       = "unquiet"        // POST: Give a quiet worker jobs again
@@ -199,6 +202,8 @@ type NewJob struct {
 	// The tenant, or whatever claims shall take turns over
 	Group string   `json:"group,omitzero"`
 	Tags  []string `json:"tags,omitzero"`
+	// Keys of limits, such as `customer:7`: the job waits until all of them have room (`/v1/limits`)
+	Limits []string `json:"limits,omitzero"`
 	// Only one job of the type holds the key at a time; empty is none
 	UniqueKey string `json:"uniqueKey,omitzero"`
 	// How long the job holds the key: until it is claimed, until it has ended, or for `uniqueMs` from
@@ -363,18 +368,21 @@ type Job struct {
 	Log       string          `json:"log,omitzero"`       // The log of the attempt that completed the job
 	Backoff   *Backoff        `json:"backoff,omitzero"`
 	// Of the attempt that runs, or else the producer's wish
-	TimeoutMs    int64             `json:"timeoutMs,omitzero"`
-	Group        string            `json:"group,omitzero"`
-	Tags         []string          `json:"tags,omitzero"`
-	Headers      map[string]string `json:"headers,omitzero"`
-	UniqueKey    string            `json:"uniqueKey,omitzero"`
-	UniqueScope  string            `json:"uniqueScope,omitzero"`
-	UniqueMs     int64             `json:"uniqueMs,omitzero"`
-	After        []string          `json:"after,omitzero"`
-	AfterFailure string            `json:"afterFailure,omitzero"`
-	WaitsFor     []string          `json:"waitsFor,omitzero"` // The jobs of `after` that have not completed
-	BatchID      string            `json:"batchId,omitzero"`
-	Cron         string            `json:"cron,omitzero"` // The schedule that enqueued it
+	TimeoutMs int64             `json:"timeoutMs,omitzero"`
+	Group     string            `json:"group,omitzero"`
+	Tags      []string          `json:"tags,omitzero"`
+	Headers   map[string]string `json:"headers,omitzero"`
+	Limits    []string          `json:"limits,omitzero"`
+	// The key of `limits` that has no room, if the job waits for it. Only in the answer about one job
+	WaitsForLimit string   `json:"waitsForLimit,omitzero"`
+	UniqueKey     string   `json:"uniqueKey,omitzero"`
+	UniqueScope   string   `json:"uniqueScope,omitzero"`
+	UniqueMs      int64    `json:"uniqueMs,omitzero"`
+	After         []string `json:"after,omitzero"`
+	AfterFailure  string   `json:"afterFailure,omitzero"`
+	WaitsFor      []string `json:"waitsFor,omitzero"` // The jobs of `after` that have not completed
+	BatchID       string   `json:"batchId,omitzero"`
+	Cron          string   `json:"cron,omitzero"` // The schedule that enqueued it
 	// The time of the schedule for which it was enqueued, which may have passed by then; absent if the
 	// schedule was triggered by hand
 	CronAt   int64     `json:"cronAt,omitzero"`
@@ -497,6 +505,7 @@ type ClaimedJob struct {
 	Group     string            `json:"group,omitzero"`
 	Tags      []string          `json:"tags,omitzero"`
 	Headers   map[string]string `json:"headers,omitzero"`
+	Limits    []string          `json:"limits,omitzero"`
 	BatchID   string            `json:"batchId,omitzero"`
 	Cron      string            `json:"cron,omitzero"`
 	// The time of the schedule for which the job was enqueued
@@ -571,6 +580,7 @@ type EditJob struct {
 	RunAt       *int64          `json:"runAt,omitzero"`       // Milliseconds since 1970; 0 is at once
 	DelayMs     *int64          `json:"delayMs,omitzero"`     // From now on; excludes `runAt`
 	Tags        []string        `json:"tags,omitzero"`        // All tags of the job from now on
+	Limits      []string        `json:"limits,omitzero"`      // All limits of the job from now on
 	MaxAttempts *int32          `json:"maxAttempts,omitzero"` // With the attempts that were made
 	Retry       bool            `json:"retry,omitzero"`       // Retries a job that is dead or cancelled
 	Revision    *int64          `json:"revision,omitzero"`    // The revision that the job must have
@@ -872,6 +882,50 @@ type QueueList struct {
 // Done is the answer to a write that has only an LSN.
 type Done struct {
 	LSN string `json:"lsn"`
+}
+
+// LimitRule is the rule of a limit: PUT /v1/limits/{name}. An absent field is no limit.
+type LimitRule struct {
+	MaxRunning int64 `json:"maxRunning,omitzero"` // Jobs with the key that run at once; 0 is no limit
+	// Jobs with the key that start in a second, to the thousandth; 0 is no limit
+	RatePerSecond float64 `json:"ratePerSecond,omitzero"`
+	// Jobs that start at once, when none did for long enough; 0 is 1
+	Burst int64 `json:"burst,omitzero"`
+}
+
+// LimitState is a limit as GET /v1/limits/{name} shows it: the rule in force and, of a key, what is
+// used of it.
+type LimitState struct {
+	Name string `json:"name"`
+	// The prefix whose rule counts for the key; absent if it has its own or none
+	Pattern       string  `json:"pattern,omitzero"`
+	MaxRunning    int64   `json:"maxRunning,omitzero"`
+	RatePerSecond float64 `json:"ratePerSecond,omitzero"`
+	Burst         int64   `json:"burst,omitzero"`
+	Running       int64   `json:"running,omitzero"` // Jobs with the key that run
+	Waiting       int64   `json:"waiting,omitzero"` // Jobs that wait for room under the key
+	// No job starts under the key before; absent if it is not held
+	HeldUntil int64 `json:"heldUntil,omitzero"`
+}
+
+// LimitList is the answer to GET /v1/limits, by name.
+type LimitList struct {
+	Limits     []LimitState `json:"limits"`
+	NextCursor string       `json:"nextCursor,omitzero"`
+	LSN        string       `json:"lsn"`
+}
+
+// HoldLimit is the body of POST /v1/limits/{name}/hold.
+type HoldLimit struct {
+	ForMs int64 `json:"forMs"` // At most a day; 0 ends the hold
+}
+
+// Throttle holds a limit of a job that runs: POST /v1/jobs/{id}/throttle.
+type Throttle struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+	Limit    string  `json:"limit"` // One of the limits of the job
+	ForMs    int64   `json:"forMs"` // At most a day
 }
 
 // NewCron makes or replaces a schedule: PUT /v1/crons/{name}. The `id`, `runAt`, `after` and
@@ -1238,6 +1292,7 @@ const (
 	EventWorkerRegistered = "worker.registered"
 	EventWorkerDead       = "worker.dead"
 	EventWorkerSet        = "worker.set" // it is quiet, or gets jobs again: see `message`
+	EventLimitSet         = "limit.set"  // the rule of a limit was changed
 	EventQueueSet         = "queue.set"
 	EventCronPut          = "cron.put"
 	EventCronDeleted      = "cron.deleted"
@@ -1614,6 +1669,7 @@ const (
 	TagTooManyBytes      = "too_many_bytes"       // 507: over the quota of bytes
 	TagTooManyQueues     = "too_many_queues"      // 507: too many types have settings
 	TagTooManyCrons      = "too_many_crons"       // 507: too many schedules
+	TagTooManyLimits     = "too_many_limits"      // 507: too many limits have rules
 	TagRevised           = "revised"              // 409: the job was edited since, and has another revision
 	TagRequestConflict   = "request_conflict"     // 409: the idempotency key was used for another request
 	TagTokenExpired      = "token_expired"        // 400: the token would have expired already

@@ -12,7 +12,7 @@
 //     await.go waits for the end of one job, also for job wait.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
 //     refuse a type or batch that does not exist (queue.go).
-//   - queue with stats, cron, batch, hook and events have a file each.
+//   - queue with stats, limit, cron, batch, hook and events have a file each.
 //   - drop writes jobs into the inbox of a bucket, without a cluster (drop.go).
 package queue
 
@@ -32,6 +32,7 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newJobCommand(g),
 		newDeadCommand(g),
 		newQueueCommand(g),
+		newLimitCommand(g),
 		newCronCommand(g),
 		newHookCommand(g),
 		newBatchCommand(g),

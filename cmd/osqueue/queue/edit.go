@@ -20,6 +20,7 @@ type edit struct {
 	runAt       view.Time
 	delay       time.Duration
 	tags        []string
+	limits      []string
 	maxAttempts int32
 	revision    uint64
 	retry       bool
@@ -45,6 +46,7 @@ change and retry it.`,
 	view.TimeVar(flags, &e.runAt, false, "run-at", "do not run it before that time, as in submit")
 	view.SpanVar(flags, &e.delay, "delay", 0, "do not run it before so long from now; 0s is at once")
 	flags.StringArrayVar(&e.tags, "tag", nil, "tag, in place of all the job has; may be given several times; '' is no tag")
+	flags.StringArrayVar(&e.limits, "limit", nil, "key of a limit, in place of all the job has; may be given several times; '' is no limit")
 	flags.Var(view.From(&e.maxAttempts, 0), "max-attempts", "maximum number of attempts, with those that were made")
 	flags.Uint64Var(&e.revision, "revision", 0, "change the job only if it has this revision, which osqueue job show prints; 0: it was not changed yet")
 	flags.BoolVar(&e.retry, "retry", false, "retry the job if it is dead or cancelled")
@@ -87,10 +89,10 @@ func (e *edit) read(cmd *cobra.Command) (wanted client.Edit, err error) {
 		wanted.Delay = &e.delay
 	}
 	if given("tag") {
-		wanted.Tags = []string{}
-		if strings.Join(e.tags, "") != "" {
-			wanted.Tags = e.tags
-		}
+		wanted.Tags = allOf(e.tags)
+	}
+	if given("limit") {
+		wanted.Limits = allOf(e.limits)
 	}
 	if given("max-attempts") {
 		wanted.MaxAttempts = &e.maxAttempts
@@ -99,4 +101,12 @@ func (e *edit) read(cmd *cobra.Command) (wanted client.Edit, err error) {
 		wanted.Revision = &e.revision
 	}
 	return wanted, nil
+}
+
+// allOf returns the values of a flag that replaces a list; one empty value is an empty list.
+func allOf(values []string) []string {
+	if strings.Join(values, "") == "" {
+		return []string{}
+	}
+	return values
 }

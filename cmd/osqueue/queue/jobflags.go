@@ -25,6 +25,7 @@ type jobFlags struct {
 	backoff     *client.Backoff
 	group       string
 	tags        []string
+	limits      []string
 	headers     []string // NAME=VALUE
 	unique      client.Unique
 }
@@ -41,6 +42,7 @@ func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	}, nil), "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
 	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
 	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
+	flags.StringArrayVar(&f.limits, "limit", nil, "key of a limit, such as customer:7, that must have room before the job starts; may be given several times")
 	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
 	flags.Var(view.Value(&f.unique, "key", view.ParseUnique, nil), "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
 }
@@ -58,7 +60,7 @@ func (f *jobFlags) check() error {
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
 		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Backoff: f.backoff,
-		Group: f.group, Tags: f.tags, Unique: f.unique,
+		Group: f.group, Tags: f.tags, Limits: f.limits, Unique: f.unique,
 	}
 	for _, h := range f.headers {
 		if job.Headers == nil {
@@ -97,6 +99,9 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	}
 	if in.Tags != nil {
 		job.Tags = in.Tags
+	}
+	if in.Limits != nil {
+		job.Limits = in.Limits
 	}
 	if in.Headers != nil {
 		job.Headers = in.Headers

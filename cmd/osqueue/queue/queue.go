@@ -17,7 +17,7 @@ import (
 )
 
 func newQueueCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("queue", "Show, pause and limit the types of jobs",
+	cmd := view.NewGroup("queue", "Show and pause the types of jobs, and change their settings",
 		`Every type of jobs is a queue, with figures and settings of its own. The jobs
 without type are one, too; its name is ''.`)
 	cmd.AddCommand(
@@ -308,10 +308,6 @@ func positiveSpan(text string) (time.Duration, error) {
 }
 
 func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
-	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "maximum number of running jobs")
-	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "maximum number of running jobs of one group")
-	bindSetting(flags, &p.RatePerSecond, view.ParseRate, "rate", "rate", "maximum rate of claims, as in 10/s, 600/m or 5000/h")
-	bindSetting(flags, &p.Burst, positive, "number", "burst", "number of claims that may exceed the rate at once")
 	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "lease of a claim without heartbeats, unless the job or its worker sets one")
 	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "maximum run time of one attempt, unless the job sets one")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "maximum number of attempts, unless the job sets one")
@@ -332,25 +328,19 @@ func newQueueSetCommand(g *view.Globals) *cobra.Command {
 apply from the next claim on, and quotas from the next enqueue; running jobs keep theirs.
 
 ` + view.BackoffHelp,
-		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
-  osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
-  osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
+		Example: `  osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
+  osqueue queue set mail --retain 7d --retain-count 100000 --backoff default`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "*" {
 				return view.Usagef("%q is a pattern: settings belong to one type; give its name", args[0])
 			}
 			if patch == (client.QueuePatch{}) {
-				return view.Usagef("no setting given: give at least one, as in --max-running 5 (see --help)")
+				return view.Usagef("no setting given: give at least one, as in --max-attempts 5 (see --help; osqueue limit set limits claims)")
 			}
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				q, err := c.SetQueue(ctx, args[0], patch)
 				if err != nil {
 					return err
-				}
-				if q.Settings.Burst > 0 && q.Settings.RatePerSecond == 0 {
-					if err := view.WritePlain(g.Err, "burst has no effect without a rate: give --rate too\n"); err != nil {
-						return err
-					}
 				}
 				return g.Details(view.Written(g, q), append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
 			})

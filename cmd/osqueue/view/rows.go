@@ -148,10 +148,8 @@ func SettingRows(s v1.QueueSettings) [][]string {
 	}
 	return NonEmptyRows(
 		[]string{"paused", paused},
-		[]string{"max-running", CountOrNone(s.MaxRunning)},
-		[]string{"max-running-per-group", CountOrNone(s.MaxRunningPerGroup)},
-		[]string{"rate", RateText(s.RatePerSecond)},
-		[]string{"burst", CountOrNone(s.Burst)},
+		[]string{"limit", strings.TrimPrefix(RuleText(s.MaxRunning, s.RatePerSecond, s.Burst), "none")},
+		[]string{"limit of a group", strings.TrimPrefix(RuleText(s.MaxRunningPerGroup, 0, 0), "none")},
 		[]string{"lease", MsOrNone(s.LeaseMs)},
 		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},

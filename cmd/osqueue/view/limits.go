@@ -1,0 +1,49 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// LimitColumns is the header of a table of limits.
+var LimitColumns = Columns("NAME", "LIMIT", "RULE OF", "RUNNING", "WAITING", "+HELD UNTIL")
+
+// LimitRow returns the cells of l under LimitColumns.
+func LimitRow(l v1.LimitState, _ time.Time) []string {
+	return []string{
+		PlainLine(l.Name), RuleText(l.MaxRunning, l.RatePerSecond, l.Burst), OrDash(PlainLine(l.Pattern)), countOf(l.Running), countOf(l.Waiting), LocalTime(l.HeldUntil),
+	}
+}
+
+// LimitRows has all fields of l.
+func LimitRows(l v1.LimitState) [][]string {
+	return append([][]string{
+		{"name", l.Name},
+		{"limit", RuleText(l.MaxRunning, l.RatePerSecond, l.Burst)},
+	}, NonEmptyRows(
+		[]string{"rule of", l.Pattern},
+		[]string{"running", CountOrNone(l.Running)},
+		[]string{"waiting", CountOrNone(l.Waiting)},
+		[]string{"held until", ClockTime(l.HeldUntil)},
+	)...)
+}
+
+// RuleText describes a limit in a few words; none is "none".
+func RuleText(running int64, rate float64, burst int64) string {
+	var parts []string
+	if running > 0 {
+		parts = append(parts, "running "+countOf(running))
+	}
+	if rate > 0 {
+		parts = append(parts, "rate "+RateText(rate))
+	}
+	if burst > 0 {
+		parts = append(parts, "burst "+countOf(burst))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
