@@ -141,7 +141,7 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 // EncodedSize returns the approximate number of bytes that the job takes in a
 // batch, for callers that split batches.
 func EncodedSize(job NewJob) int {
-	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + 400
+	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + len(job.Sequence) + 400
 	for _, texts := range [][]string{job.Tags, job.After, job.Limits} {
 		for _, t := range texts {
 			size += len(t) + len(`"",`)
@@ -174,6 +174,7 @@ func EncodeJob(job NewJob) ([]byte, error) {
 		Tags:         job.Tags,
 		Headers:      job.Headers,
 		Limits:       job.Limits,
+		Sequence:     job.Sequence,
 		UniqueKey:    job.Unique.Key,
 		UniqueScope:  job.Unique.Scope,
 		UniqueMs:     inMilliseconds(job.Unique.Period),

@@ -41,6 +41,8 @@ type NewJob struct {
 	Tags  []string // labels by which lists and filters select jobs
 	// Limits are keys, such as "customer:7", that all must have room before the job starts; at most 8.
 	Limits []string
+	// Sequence lets the job wait until all earlier jobs of the sequence have ended.
+	Sequence string
 	// Unique prevents a second job of the same type with the same key.
 	Unique Unique
 	// After are the ids of jobs that must complete before this job becomes

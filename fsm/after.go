@@ -147,6 +147,7 @@ func (m *Machine) reviewWaited(id string) {
 // settle applies the end of jobs to the jobs that wait for them, within the budget of the
 // entry.
 func (e *entry) settle() {
+	e.settleSequences()
 	for e.budget > 0 {
 		on, ok := e.waits.unsettled.Min()
 		if !ok {
@@ -186,10 +187,16 @@ func (e *entry) stopWaiting(old *Job, on string) {
 			d.Waits = nil
 		}
 	})
-	if len(j.Details().Waits) == 0 {
-		j.Status = j.readyStatus(e.meta.Now)
-	}
+	j.Status = j.freeStatus(e.meta.Now)
 	e.put(old, &j)
+}
+
+// freeStatus returns the status of a job that has neither been claimed nor ended.
+func (j *Job) freeStatus(now int64) Status {
+	if d := j.Details(); d.InLine || len(d.Waits) > 0 {
+		return Blocked
+	}
+	return j.readyStatus(now)
 }
 
 // readyStatus returns the status of a job that waits for no other job.
@@ -213,7 +220,7 @@ func (j *Job) changeDetails(how func(*Details)) {
 
 func (d *Details) zero() bool {
 	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine
 }
 
 // cycle returns the index of the first job that waits, directly or indirectly, for a

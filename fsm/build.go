@@ -181,6 +181,7 @@ var (
 	errRange    = errors.New("a value is unknown or out of range")
 	errWaits    = errors.New("the job is blocked and waits for no job, or it waits for a job and is not blocked")
 	errNoGroup  = errors.New("the group has no unclaimed jobs")
+	errLine     = errors.New("the job is in line without a sequence, or is not, though another one is first")
 	errNoLane   = errors.New("no unclaimed jobs have these limits")
 	errNoLeases = errors.New("the claim has no leases")
 	errOrder    = errors.New("the token is not above the token of the previous claim")
@@ -205,8 +206,10 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 		return errEnd
 	case j.Attempts < 0:
 		return errAttempts
-	case (j.Status == Blocked) != (len(j.Details().Waits) > 0):
+	case (j.Status == Blocked) != (len(j.Details().Waits) > 0 || j.Details().InLine):
 		return errWaits
+	case j.Details().InLine && j.Options().Sequence == "", !j.Status.ended() && !j.Details().InLine && m.sequences.first[j.Options().Sequence]:
+		return errLine
 	}
 	return checkOptions(j.Options())
 }
@@ -249,6 +252,7 @@ func (b *Builder) Machine() *Machine {
 		m.types.timeRetention(q)
 	}
 	m.types.dirty = nil
+	m.sequences.review()
 	m.types.limits.keys.Scan(func(k *limitKey) bool {
 		k.rule = m.types.limits.ruleOf(k.name).GetRule()
 		if k.rule.GetRateMilli() == 0 && k.record.GetLevelAtMs() != 0 { // as only a damaged state has it

@@ -120,7 +120,7 @@ func (e *entry) requestCancel(old *Job) (*Job, Code) {
 
 // cancelNow makes j, a changed copy of old that is not running, cancelled.
 func (e *entry) cancelNow(old, j *Job) {
-	j.changeDetails(func(d *Details) { d.Waits = nil })
+	j.changeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
 	e.end(old, j, Cancelled)
 }
 
@@ -147,11 +147,13 @@ func (e *entry) revive(old *Job) (*Job, Code) {
 		}
 	}
 	j := old.Change()
-	j.Status, j.AttemptEnd, j.Attempts = Unclaimed, NoEnd, 0
+	j.AttemptEnd, j.Attempts = NoEnd, 0
 	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = "", 0, 0, 0
 	j.changeDetails(func(d *Details) {
 		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
+		d.InLine = e.sequences.taken(j.Options().Sequence)
 	})
+	j.Status = j.freeStatus(e.meta.Now)
 	e.put(old, j)
 	return j, OK
 }

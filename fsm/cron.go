@@ -205,7 +205,7 @@ func CronFor(c *Cron, tenant string) *Cron {
 	out := fsmpb.Copy(c)
 	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
 	if out.Job != nil {
-		out.Job.Limits = namesFor(tenant, out.Job.Limits)
+		out.Job.Limits, out.Job.Sequence = namesFor(tenant, out.Job.Limits), tenants.NameFor(tenant, out.Job.Sequence)
 	}
 	if u := out.Job.GetUnique(); u != nil {
 		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}

@@ -260,7 +260,7 @@ func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > 
 
 // newSize returns the size of the job that n becomes, in bytes.
 func newSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch)
+	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence)
 	for _, text := range distinct(n.Tags) {
 		size += len(text)
 	}
@@ -392,13 +392,10 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	if n.LeaseMs != 0 {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
-	waits := m.waitsOf(n.After)
-	if len(waits) > 0 {
-		j.Det = &Details{Waits: waits}
-		j.Status = Blocked
-	} else {
-		j.Status = j.readyStatus(m.meta.Now)
+	if waits, line := m.waitsOf(n.After), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
+		j.Det = &Details{Waits: waits, InLine: line}
 	}
+	j.Status = j.freeStatus(m.meta.Now)
 	return j
 }
 

@@ -72,6 +72,8 @@ func (m *Machine) replace(old, j *Job) {
 		m.running.Set(j)
 	case Blocked:
 		m.countWaits(old, j.Details().Waits, -1)
+		m.sequences.remove(old)
+		m.sequences.add(j)
 	}
 }
 
@@ -115,6 +117,7 @@ func (m *Machine) index(j *Job) {
 	m.types.typed.Set(j)
 	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
 	m.uniques.add(j)
+	m.sequences.add(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -136,6 +139,7 @@ func (m *Machine) unindex(j *Job) {
 	m.types.typed.Delete(j)
 	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })
 	m.uniques.remove(j)
+	m.sequences.remove(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})

@@ -206,6 +206,7 @@ type Details struct {
 	// Revision is the number of edits. Content is the hash of the request that made the job, from the first edit on.
 	Revision uint64
 	Content  string
+	InLine   bool // it waits for an earlier job of its sequence
 
 	timerAt int64 // the time of the timeout's timer; derived, not encoded
 }
@@ -254,7 +255,7 @@ func namesFor(tenant string, owned []string) []string {
 // For returns the job as a caller of a tenant sees it, with tenants.NameFor of each name.
 func (j *Job) For(tenant string) *Job {
 	o := j.Options()
-	if !tenants.Owns(j.Execution().Worker) && !tenants.Owns(o.Batch) && !tenants.Owns(o.Cron) && !tenants.Owns(o.Unique.Key) && !slices.ContainsFunc(o.Limits, tenants.Owns) &&
+	if !tenants.Owns(j.Execution().Worker) && !tenants.Owns(o.Batch) && !tenants.Owns(o.Cron) && !tenants.Owns(o.Unique.Key) && !tenants.Owns(o.Sequence) && !slices.ContainsFunc(o.Limits, tenants.Owns) &&
 		!slices.ContainsFunc(j.Details().History, func(a Attempt) bool { return tenants.Owns(a.Worker) }) {
 		return j
 	}
@@ -267,7 +268,7 @@ func (j *Job) For(tenant string) *Job {
 	if out.Opt != nil {
 		o := *out.Opt
 		o.Batch, o.Cron, o.Unique.Key = tenants.NameFor(tenant, o.Batch), tenants.NameFor(tenant, o.Cron), tenants.NameFor(tenant, o.Unique.Key)
-		o.Limits = namesFor(tenant, o.Limits)
+		o.Limits, o.Sequence = namesFor(tenant, o.Limits), tenants.NameFor(tenant, o.Sequence)
 		out.Opt = &o
 	}
 	if out.Det != nil && len(out.Det.History) > 0 {

@@ -71,7 +71,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 	return &fsmpb.Options{
 		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: o.Headers, Account: o.Account, Limits: o.Limits,
+		Headers: o.Headers, Account: o.Account, Limits: o.Limits, Sequence: o.Sequence,
 	}
 }
 
@@ -82,7 +82,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 	return &Options{
 		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account, Limits: p.Limits,
+		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account, Limits: p.Limits, Sequence: p.Sequence,
 	}
 }
 
@@ -103,7 +103,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 	}
 	p := &fsmpb.Details{
 		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
-		Owner: d.Owner, GivenBack: uint32(d.GivenBack), Revision: d.Revision,
+		Owner: d.Owner, GivenBack: uint32(d.GivenBack), Revision: d.Revision, InLine: d.InLine,
 	}
 	if d.Content != "" {
 		p.Content = []byte(d.Content)
@@ -127,7 +127,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
-		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content),
+		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content), InLine: p.InLine,
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{

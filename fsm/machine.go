@@ -105,12 +105,13 @@ type Machine struct {
 	hooks    outbox.Outboxes
 
 	// Derived from the above and never encoded.
-	ids    *idtable.Table[Job]
-	timers timers
-	waits  waits
-	usage  usage
-	counts Counts
-	bytes  int64
+	ids       *idtable.Table[Job]
+	timers    timers
+	waits     waits
+	sequences sequences
+	usage     usage
+	counts    Counts
+	bytes     int64
 
 	max budgets // of each entry
 

@@ -29,6 +29,7 @@ type Options struct {
 	Headers      []*fsmpb.Header // sorted by name
 	Account      string          // in which it counts (account.go); "": none
 	Limits       []string        // keys of which each must have room, sorted
+	Sequence     string          // its jobs run one after another; "": none
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -105,14 +106,14 @@ func parseName[K ~uint8](names []string, name string) (K, bool) {
 // newOptions returns the options of a new job, or nil if all are zero.
 func newOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 {
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" {
 		return nil
 	}
 	o := &Options{
 		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
 		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: cloneHeaders(n.Headers), Limits: cloneStrings(n.Limits),
+		Headers: cloneHeaders(n.Headers), Limits: cloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.zero() {
@@ -123,7 +124,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 
 func (o *Options) zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0 && o.Sequence == ""
 }
 
 func checkOptions(o *Options) error {
@@ -141,7 +142,7 @@ func (o *Options) textBytes() int64 {
 	if o == nil {
 		return 0
 	}
-	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch)
+	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch) + len(o.Sequence)
 	for _, list := range [][]string{o.Tags, o.After, o.Limits} {
 		for _, text := range list {
 			n += len(text)
@@ -160,7 +161,7 @@ func (j *Job) NewJob() *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
-		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits,
+		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits, Sequence: o.Sequence,
 	}
 	if j.MaxAttempts != MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts

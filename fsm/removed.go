@@ -132,7 +132,7 @@ func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload
 	h = append(h, payload...)
 	numbers(int64(o.Backoff.Kind), o.Backoff.BaseMs, o.Backoff.CapMs, int64(o.Backoff.Jitter), o.TimeoutMs,
 		int64(o.Unique.Scope), o.Unique.PeriodMs, int64(o.AfterFailure))
-	for _, s := range []string{typ, o.Group, o.Unique.Key, o.Batch} {
+	for _, s := range []string{typ, o.Group, o.Unique.Key, o.Batch, o.Sequence} {
 		text(s)
 	}
 	texts(o.Tags)

@@ -104,7 +104,7 @@ func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
 	case InProgress:
 		j.AttemptEnd = EndOK
 	case Blocked:
-		j.changeDetails(func(d *Details) { d.Waits = nil })
+		j.changeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
 	}
 	e.end(old, j, Completed)
 	return Result{Jobs: one(j)}

@@ -169,6 +169,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	b = TextsIf(b, "tags", o.Tags)
 	b = AppendHeaders(b, o.Headers)
 	b = TextsIf(b, "limits", o.Limits)
+	b = TextIf(b, "sequence", o.Sequence)
 	if o.Unique.Key != "" {
 		b = Text(b, "uniqueKey", o.Unique.Key)
 		b = TextIf(b, "uniqueScope", o.Unique.Scope.String())
@@ -202,6 +203,7 @@ func AppendBackoff(b []byte, o backoff.Backoff) []byte {
 // appendDetails appends the facts that arose during the life of the job.
 func appendDetails(b []byte, d *fsm.Details) []byte {
 	b = TextsIf(b, "waitsFor", d.Waits)
+	b = FlagIf(b, "inLine", d.InLine)
 	if d.ProgressAt != 0 {
 		b = Number(append(Key(b, "progress"), '{'), "percent", int64(d.Progress.Percent))
 		b = TextIf(b, "message", d.Progress.Message)

@@ -36,7 +36,7 @@ func (s *jobReader) NewJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
 	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
-	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
+	job.Group, job.Tags, job.Batch, job.Sequence = in.Group, in.Tags, in.BatchID, in.Sequence
 	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, job), s.readUnique(in, job), s.readAfter(in, job))
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
 	if job.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
 		return err
 	}
-	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
+	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckNewName("sequence", in.Sequence), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
 }
 
 func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {

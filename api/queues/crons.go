@@ -292,6 +292,7 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 	b = core.TextIf(b, "group", j.GetGroup())
 	b = core.TextsIf(b, "tags", j.GetTags())
 	b = core.TextsIf(b, "limits", j.GetLimits())
+	b = core.TextIf(b, "sequence", j.GetSequence())
 	b = core.AppendHeaders(b, j.GetHeaders())
 	if u := j.GetUnique(); u.GetKey() != "" {
 		b = core.Text(b, "uniqueKey", u.Key)

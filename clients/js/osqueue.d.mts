@@ -16,6 +16,8 @@ export interface JobMembers {
   tags?: string[];
   /** Keys of limits that all must have room before the job starts. */
   limits?: string[];
+  /** The job waits until all earlier jobs of the sequence have ended. */
+  sequence?: string;
   /** The worker gets them with the job in every attempt. */
   headers?: { [name: string]: string };
   uniqueKey?: string;

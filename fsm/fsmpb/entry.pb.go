@@ -989,7 +989,9 @@ type NewJob struct {
 	// Of the producer.
 	Quota *Quota `protobuf:"bytes,18,opt,name=quota,proto3" json:"quota,omitempty"`
 	// Keys of which each must have room before the job runs (fsm.LimitsMax). Sorted, without repetition.
-	Limits        []string `protobuf:"bytes,22,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []string `protobuf:"bytes,22,rep,name=limits,proto3" json:"limits,omitempty"`
+	// The jobs of a sequence run one after another; "" is none.
+	Sequence      string `protobuf:"bytes,23,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1148,6 +1150,13 @@ func (x *NewJob) GetLimits() []string {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *NewJob) GetSequence() string {
+	if x != nil {
+		return x.Sequence
+	}
+	return ""
 }
 
 // Quota has the account in which a job counts, and the limits that the leader read from
@@ -5089,7 +5098,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xd7\x04\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xf3\x04\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -5110,7 +5119,8 @@ const file_entry_proto_rawDesc = "" +
 	"\x05batch\x18\x0f \x01(\tR\x05batch\x120\n" +
 	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
 	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
-	"\x06limits\x18\x16 \x03(\tR\x06limitsB\n" +
+	"\x06limits\x18\x16 \x03(\tR\x06limits\x12\x1a\n" +
+	"\bsequence\x18\x17 \x01(\tR\bsequenceB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attempts\"Y\n" +

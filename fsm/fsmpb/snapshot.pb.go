@@ -586,6 +586,7 @@ type Options struct {
 	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
 	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
 	Limits        []string               `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
+	Sequence      string                 `protobuf:"bytes,13,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -704,6 +705,13 @@ func (x *Options) GetLimits() []string {
 	return nil
 }
 
+func (x *Options) GetSequence() string {
+	if x != nil {
+		return x.Sequence
+	}
+	return ""
+}
+
 // Details are what few jobs have.
 type Details struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -717,10 +725,12 @@ type Details struct {
 	// Of the attempt that completed the job.
 	Log string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
 	// Of the last claim.
-	Owner         uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
-	GivenBack     uint32 `protobuf:"varint,10,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
-	Revision      uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
-	Content       []byte `protobuf:"bytes,12,opt,name=content,proto3" json:"content,omitempty"`
+	Owner     uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	GivenBack uint32 `protobuf:"varint,10,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
+	Revision  uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
+	Content   []byte `protobuf:"bytes,12,opt,name=content,proto3" json:"content,omitempty"`
+	// It waits for an earlier job of its sequence.
+	InLine        bool `protobuf:"varint,13,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -830,6 +840,13 @@ func (x *Details) GetContent() []byte {
 		return x.Content
 	}
 	return nil
+}
+
+func (x *Details) GetInLine() bool {
+	if x != nil {
+		return x.InLine
+	}
+	return false
 }
 
 type Attempt struct {
@@ -2531,7 +2548,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\xfe\x02\n" +
+	"\a_result\"\x9a\x03\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -2546,7 +2563,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\aheaders\x18\n" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
 	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
-	"\x06limits\x18\f \x03(\tR\x06limits\"\xec\x02\n" +
+	"\x06limits\x18\f \x03(\tR\x06limits\x12\x1a\n" +
+	"\bsequence\x18\r \x01(\tR\bsequence\"\x85\x03\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2562,7 +2580,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"given_back\x18\n" +
 	" \x01(\rR\tgivenBack\x12\x1a\n" +
 	"\brevision\x18\v \x01(\x04R\brevision\x12\x18\n" +
-	"\acontent\x18\f \x01(\fR\acontent\"\xa5\x01\n" +
+	"\acontent\x18\f \x01(\fR\acontent\x12\x17\n" +
+	"\ain_line\x18\r \x01(\bR\x06inLine\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +

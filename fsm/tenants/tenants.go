@@ -176,6 +176,7 @@ func visitJobs(own func(*string), jobs ...*fsmpb.NewJob) {
 			continue
 		}
 		own(&n.Batch)
+		own(&n.Sequence)
 		visitLimits(own, n.Limits)
 		if n.Unique != nil {
 			own(&n.Unique.Key)

@@ -204,6 +204,9 @@ type NewJob struct {
 	Tags  []string `json:"tags,omitzero"`
 	// Keys of limits, such as `customer:7`: the job waits until all of them have room (`/v1/limits`)
 	Limits []string `json:"limits,omitzero"`
+	// The jobs of a sequence run one after another, in the order of their enqueue: each waits until
+	// the one before has ended, over all its attempts
+	Sequence string `json:"sequence,omitzero"`
 	// Only one job of the type holds the key at a time; empty is none
 	UniqueKey string `json:"uniqueKey,omitzero"`
 	// How long the job holds the key: until it is claimed, until it has ended, or for `uniqueMs` from
@@ -375,6 +378,8 @@ type Job struct {
 	Limits    []string          `json:"limits,omitzero"`
 	// The key of `limits` that has no room, if the job waits for it. Only in the answer about one job
 	WaitsForLimit string   `json:"waitsForLimit,omitzero"`
+	Sequence      string   `json:"sequence,omitzero"`
+	InLine        bool     `json:"inLine,omitzero"` // It waits for an earlier job of its sequence
 	UniqueKey     string   `json:"uniqueKey,omitzero"`
 	UniqueScope   string   `json:"uniqueScope,omitzero"`
 	UniqueMs      int64    `json:"uniqueMs,omitzero"`

@@ -26,6 +26,7 @@ type jobFlags struct {
 	group       string
 	tags        []string
 	limits      []string
+	sequence    string
 	headers     []string // NAME=VALUE
 	unique      client.Unique
 }
@@ -43,6 +44,7 @@ func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
 	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
 	flags.StringArrayVar(&f.limits, "limit", nil, "key of a limit, such as customer:7, that must have room before the job starts; may be given several times")
+	flags.StringVar(&f.sequence, "sequence", "", "name of a sequence: the job waits until all earlier jobs of it have ended")
 	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
 	flags.Var(view.Value(&f.unique, "key", view.ParseUnique, nil), "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
 }
@@ -60,7 +62,7 @@ func (f *jobFlags) check() error {
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
 		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Backoff: f.backoff,
-		Group: f.group, Tags: f.tags, Limits: f.limits, Unique: f.unique,
+		Group: f.group, Tags: f.tags, Limits: f.limits, Sequence: f.sequence, Unique: f.unique,
 	}
 	for _, h := range f.headers {
 		if job.Headers == nil {
@@ -85,6 +87,7 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	job.Group = cmp.Or(in.Group, job.Group)
 	job.AfterFailure = cmp.Or(in.AfterFailure, job.AfterFailure)
 	job.BatchID = cmp.Or(in.BatchID, job.BatchID)
+	job.Sequence = cmp.Or(in.Sequence, job.Sequence)
 	if in.RunAt != 0 || in.DelayMs != 0 {
 		job.RunAt, job.Delay = time.Time{}, view.FromMs(in.DelayMs)
 	}

@@ -39,6 +39,7 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"headers", headersText(j.Headers)},
 		[]string{"unique", UniqueText(j)},
 		[]string{"after", afterText(j)},
+		[]string{"sequence", sequenceText(j)},
 		[]string{"limits", strings.Join(j.Limits, " ")},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"waits for limit", j.WaitsForLimit},
@@ -106,6 +107,13 @@ func progressText(p *v1.Progress) string {
 		return ""
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d%% %s", p.Percent, PlainOrSealed(p.Message)))
+}
+
+func sequenceText(j v1.Job) string {
+	if j.InLine {
+		return j.Sequence + " (it waits for its turn)"
+	}
+	return j.Sequence
 }
 
 func afterText(j v1.Job) string {
