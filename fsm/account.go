@@ -1,11 +1,10 @@
 package fsm
 
 import (
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // account counts the jobs of one producer with a quota: a family of tokens, or another
@@ -20,20 +19,11 @@ type account struct {
 	open  quotaUsage // jobs that have not ended, and their payloads
 }
 
-// accountMax is the largest length of the name of an account, in bytes.
-const accountMax = 128
-
-var errAccount = fmt.Errorf("an account has a negative quota, or a name that is not UTF-8 or longer than %d bytes", accountMax)
-
-func checkAccount(name string) error {
-	return need(len(name) <= accountMax && utf8.ValidString(name), errAccount)
-}
-
 func checkQuota(q *fsmpb.Quota) error {
 	if q != nil && (q.Account == "" || min(q.MaxJobs, q.MaxBytes) < 0) {
-		return errAccount
+		return job.ErrAccount
 	}
-	return checkAccount(q.GetAccount())
+	return job.CheckAccount(q.GetAccount())
 }
 
 // usage counts what the state keeps of each producer with a quota, and the records of kept.go.
@@ -64,7 +54,7 @@ func (u *usage) open(name string) quotaUsage {
 
 // options returns the options of a new job, or nil if all are zero.
 func (u *usage) options(n *fsmpb.NewJob, cron string) *Options {
-	o, name := newOptions(n, cron), n.GetQuota().GetAccount()
+	o, name := job.NewOptions(n, cron), n.GetQuota().GetAccount()
 	if name == "" {
 		return o
 	}
@@ -82,7 +72,7 @@ func (u *usage) share(j *Job) {
 		return
 	}
 	o := *j.Opt
-	if o.Account = ""; o.zero() {
+	if o.Account = ""; o.Zero() {
 		j.Opt = u.account(j.Opt.Account).plain
 	}
 }
@@ -94,9 +84,9 @@ func (u *usage) count(j *Job, n int) {
 	}
 	a := u.account(j.Opt.Account)
 	a.all += n
-	if !j.Status.ended() {
+	if !j.Status.Ended() {
 		a.open.jobs += int64(n)
-		a.open.bytes += int64(n) * j.producedSize()
+		a.open.bytes += int64(n) * j.ProducedSize()
 	}
 }
 
@@ -107,7 +97,7 @@ func (u *usage) drop(j *Job) {
 	}
 }
 
-// checkAccount checks the quota of the producer of a new job.
+// job.CheckAccount checks the quota of the producer of a new job.
 func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	q := n.GetQuota()
 	if q == nil {
@@ -118,7 +108,7 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	switch {
 	case limits.tooMany():
 		return TooManyTokenJobs
-	case limits.tooFull(newSize(n)):
+	case limits.tooFull(job.NewSize(n)):
 		return TooManyTokenBytes
 	}
 	return OK
@@ -131,11 +121,6 @@ func (p *plan) noteBatch(b *JobBatch) {
 	if k.account != "" {
 		use(&p.accounts, k.account, k.used)
 	}
-}
-
-// producedSize is newSize of the job that became j.
-func (j *Job) producedSize() int64 {
-	return int64(len(j.payload)) + j.Opt.textBytes()
 }
 
 // AccountUsage returns how many jobs of an account have not ended, and the bytes of their

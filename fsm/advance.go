@@ -25,7 +25,10 @@ func (e *entry) advance(now int64) {
 	e.retireBatches()
 	e.claims.forget(e.meta.Now)
 	e.requests.forget(e.meta.Settings.RequestMs, e.meta.Now)
-	e.figures.review(e.types.queues, was, e.meta.Now)
+	e.figures.Review(func(jobType string) bool {
+		q := e.types.queues[jobType]
+		return q != nil && !q.counts.empty()
+	}, was, e.meta.Now)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are
@@ -73,7 +76,7 @@ func (e *entry) fire(t timer) {
 func (e *entry) checkLease(j *Job, t timer) {
 	if end := e.meta.leaseEnd(j); end > t.at {
 		moved := j.Change()
-		moved.Exec.timerAt = end
+		moved.Exec.TimerAt = end
 		e.put(j, moved)
 		e.timers.Set(timer{at: end, kind: timerLease, key: j.ID})
 		return

@@ -181,46 +181,14 @@ func (e *entry) settleOne(on string) {
 // stopWaiting removes job on from the jobs that old waits for.
 func (e *entry) stopWaiting(old *Job, on string) {
 	j := *old
-	j.changeDetails(func(d *Details) {
+	j.ChangeDetails(func(d *Details) {
 		d.Waits = slices.DeleteFunc(slices.Clone(d.Waits), func(id string) bool { return id == on })
 		if len(d.Waits) == 0 {
 			d.Waits = nil
 		}
 	})
-	j.Status = j.freeStatus(e.meta.Now)
+	j.Status = j.FreeStatus(e.meta.Now)
 	e.put(old, &j)
-}
-
-// freeStatus returns the status of a job that has neither been claimed nor ended.
-func (j *Job) freeStatus(now int64) Status {
-	if d := j.Details(); d.InLine || len(d.Waits) > 0 {
-		return Blocked
-	}
-	return j.readyStatus(now)
-}
-
-// readyStatus returns the status of a job that waits for no other job.
-func (j *Job) readyStatus(now int64) Status {
-	if j.RunAt > now {
-		return Scheduled
-	}
-	return Unclaimed
-}
-
-// changeDetails gives j a changed copy of its details, or nil if all of them are zero.
-func (j *Job) changeDetails(how func(*Details)) {
-	d := *j.Details()
-	how(&d)
-	if d.zero() {
-		j.Det = nil
-		return
-	}
-	j.Det = &d
-}
-
-func (d *Details) zero() bool {
-	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine
 }
 
 // cycle returns the index of the first job that waits, directly or indirectly, for a

@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/outbox"
@@ -25,7 +26,7 @@ func New() *Machine {
 		uniques:   newUniques(),
 		requests:  newRequests(),
 		tokens:    newTokens(),
-		figures:   newFigureTable(),
+		figures:   figures.NewTable(),
 		hooks:     outbox.New(),
 		usage:     usage{accounts: make(map[string]*account)},
 		ids:       idtable.New(func(j *Job) string { return j.ID }),

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -51,7 +52,7 @@ func sameCallback(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return contentOfNew(a) == contentOfNew(b)
+	return job.ContentOfNew(a) == job.ContentOfNew(b)
 }
 
 // countInBatch updates the counters of the batch of j, whose status changes; it is new if from is 0. A job that is
@@ -67,7 +68,7 @@ func (e *entry) countInBatch(j *Job, from, to Status) {
 	}
 	countEnded(b, from, -1)
 	countEnded(b, to, +1)
-	if from.ended() && to.ended() { // it ended differently: the batch ends again
+	if from.Ended() && to.Ended() { // it ended differently: the batch ends again
 		b.EndedAtMs = 0
 	}
 	e.putBatch(old, b)

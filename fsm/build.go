@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"osqueue/fsm/backoff"
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 )
 
@@ -62,7 +63,7 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 	switch {
 	case j.Exec == nil && j.Status == InProgress:
 		j.Exec = new(Execution)
-	case j.Exec != nil && j.Exec.zero() && j.Status != InProgress:
+	case j.Exec != nil && j.Exec.Zero() && j.Status != InProgress:
 		j.Exec = nil
 	}
 	b.m.usage.share(j)
@@ -95,7 +96,7 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 func (b *Builder) AddLimit(r *Limit) error {
 	l := &b.m.types.limits
 	used := min(r.Level, r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
-	valid := validRule(r.Rule) && (validKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
+	valid := validRule(r.Rule) && (job.ValidKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
 	return add("limit", r.Name, l.records.Find(r) != nil, need(valid, errRange), func() {
 		l.records.Set(r)
 		if r.Rule != nil {
@@ -163,7 +164,7 @@ func (b *Builder) AddHold(h *Hold) error {
 
 // AddRequest adds a remembered request.
 func (b *Builder) AddRequest(r *RequestRecord) error {
-	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(numStatuses) }
+	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(job.NumStatuses) }
 	valid := r.Code < numCodes && !slices.ContainsFunc(r.Items, foreign)
 	return add("request", r.Key, b.m.requests.byKey[r.Key] != nil, need(valid, errRange), func() { b.m.requests.add(r) })
 }
@@ -194,7 +195,7 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 		return errNoID
 	case m.ids.Has(j.ID, hash):
 		return errTwice
-	case j.Status == 0 || j.Status >= numStatuses:
+	case j.Status == 0 || j.Status >= job.NumStatuses:
 		return errStatus
 	case j.Seq == 0 || j.Seq > m.meta.LastSeq:
 		return errSeq
@@ -202,16 +203,16 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 		return errPlace
 	case j.Execution().Token > m.meta.Token:
 		return errToken
-	case j.AttemptEnd >= numEnds:
+	case j.AttemptEnd >= job.NumEnds:
 		return errEnd
 	case j.Attempts < 0:
 		return errAttempts
 	case (j.Status == Blocked) != (len(j.Details().Waits) > 0 || j.Details().InLine):
 		return errWaits
-	case j.Details().InLine && j.Options().Sequence == "", !j.Status.ended() && !j.Details().InLine && m.sequences.first[j.Options().Sequence]:
+	case j.Details().InLine && j.Options().Sequence == "", !j.Status.Ended() && !j.Details().InLine && m.sequences.first[j.Options().Sequence]:
 		return errLine
 	}
-	return checkOptions(j.Options())
+	return job.CheckOptions(j.Options())
 }
 
 // AddWorker adds a registered worker.
@@ -271,10 +272,17 @@ func (b *Builder) AddFigures(f *Figures) error {
 	_, twice := b.m.figures.Get(f)
 	valid := (!f.Shared || f.Type == "") && b.m.figures.Len() <= FiguresMax
 	return add("figures of type", f.Type, twice, need(valid, errRange), func() {
-		own := new(*f)
-		own.Type, own.gen = strings.Clone(f.Type), b.m.figures.gen
-		b.m.figures.Set(own)
+		b.m.figures.Add(f)
 	})
+}
+
+// addFiguresPB adds the figures of a type as a snapshot has them.
+func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
+	f, err := figures.Unpack(p)
+	if err != nil {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, p.Type, err)
+	}
+	return b.AddFigures(f)
 }
 
 // AddToken adds a token.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // ChangeKind is the operation of a Change on jobs.
@@ -58,7 +59,7 @@ func (e *entry) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
 	}
 	f := newFilter(op.Filter, kind)
 	var res Result
-	last := Place{Status: narrow[Status](op.Filter.AfterStatus), Seq: op.Filter.AfterSeq}
+	last := Place{Status: job.Narrow[Status](op.Filter.AfterStatus), Seq: op.Filter.AfterSeq}
 	for visits := 0; ; visits++ {
 		j := e.visit(f, last)
 		if j == nil {
@@ -112,7 +113,7 @@ func (e *entry) requestCancel(old *Job) (*Job, Code) {
 		return old, Duplicate
 	}
 	j := *old
-	j.changeDetails(func(d *Details) { d.CancelAt = e.meta.Now })
+	j.ChangeDetails(func(d *Details) { d.CancelAt = e.meta.Now })
 	e.put(old, &j)
 	e.events = append(e.events, Event{Kind: JobCancelled, Job: &j, From: j.Status})
 	return &j, OK
@@ -120,7 +121,7 @@ func (e *entry) requestCancel(old *Job) (*Job, Code) {
 
 // cancelNow makes j, a changed copy of old that is not running, cancelled.
 func (e *entry) cancelNow(old, j *Job) {
-	j.changeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
+	j.ChangeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
 	e.end(old, j, Cancelled)
 }
 
@@ -149,11 +150,11 @@ func (e *entry) revive(old *Job) (*Job, Code) {
 	j := old.Change()
 	j.AttemptEnd, j.Attempts = NoEnd, 0
 	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = "", 0, 0, 0
-	j.changeDetails(func(d *Details) {
+	j.ChangeDetails(func(d *Details) {
 		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
 		d.InLine = e.sequences.taken(j.Options().Sequence)
 	})
-	j.Status = j.freeStatus(e.meta.Now)
+	j.Status = j.FreeStatus(e.meta.Now)
 	e.put(old, j)
 	return j, OK
 }
@@ -177,7 +178,7 @@ type filter struct {
 func newFilter(p *fsmpb.Filter, kind ChangeKind) *filter {
 	f := &filter{Filter: p}
 	for _, s := range p.Statuses {
-		f.statuses = append(f.statuses, narrow[Status](s))
+		f.statuses = append(f.statuses, job.Narrow[Status](s))
 	}
 	if len(f.statuses) == 0 {
 		f.statuses = slices.Clone(changeable[kind])

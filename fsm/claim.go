@@ -55,7 +55,7 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 			e.types.moveLane(q, l, to)
 			continue
 		}
-		bytes += len(q.best.payload)
+		bytes += q.best.PayloadLen()
 		jobs = append(jobs, e.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
@@ -131,13 +131,13 @@ func (e *entry) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	j.Exec.Unconfirmed = op.Confirms && e.types.exhausted(j) && old.Details().GivenBack < giveBackMax
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil || op.Owner != 0 {
-		j.changeDetails(func(d *Details) {
+		j.ChangeDetails(func(d *Details) {
 			d.TimeoutMs, d.Progress, d.ProgressAt, d.Owner = timeout, Progress{}, 0, op.Owner
 		})
 	}
 	e.put(old, j)
 	e.types.takePermit(q)
-	e.types.served(q, j.group())
+	e.types.served(q, j.InGroup())
 	if len(old.Options().Limits) > 0 {
 		e.types.takeKeys(q, j)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -128,12 +129,12 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 	c.MissedCount += op.Missed
 	var res Result
 	last := s.ids.Get(c.LastJobId)
-	if late := elapsed(op.AtMs, s.meta.Now); MissedPolicy(c.Missed) == MissedSkip && late > lateMs {
+	if late := job.Elapsed(op.AtMs, s.meta.Now); MissedPolicy(c.Missed) == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
 	} else if putAfter(old, op.AtMs, s.meta.Now) {
-		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAtMs)) + " ms after this time"
-	} else if OverlapPolicy(c.Overlap) == OverlapSkip && last != nil && !last.Status.ended() {
+		c.LastError = "the schedule was put " + itoa(job.Elapsed(op.AtMs, old.CreatedAtMs)) + " ms after this time"
+	} else if OverlapPolicy(c.Overlap) == OverlapSkip && last != nil && !last.Status.Ended() {
 		c.LastError = "job " + c.LastJobId + " has not ended"
 	} else if res = s.enqueueFrom(c, op.JobId); !res.Code.Done() {
 		c.LastError = res.Code.Err().Error()
@@ -205,7 +206,7 @@ func CronFor(c *Cron, tenant string) *Cron {
 	out := fsmpb.Copy(c)
 	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
 	if out.Job != nil {
-		out.Job.Limits, out.Job.Sequence = namesFor(tenant, out.Job.Limits), tenants.NameFor(tenant, out.Job.Sequence)
+		out.Job.Limits, out.Job.Sequence = job.NamesFor(tenant, out.Job.Limits), tenants.NameFor(tenant, out.Job.Sequence)
 	}
 	if u := out.Job.GetUnique(); u != nil {
 		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // editJob changes fields of a job that waits, or of one that is dead or cancelled and retried with them.
@@ -15,7 +16,7 @@ func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	edited, revives := e.usage.edited(j, op), op.Retry && (j.Status == Dead || j.Status == Cancelled)
 	code := OK
 	switch {
-	case j.Status == InProgress || j.Status.ended() && !revives:
+	case j.Status == InProgress || j.Status.Ended() && !revives:
 		code = WrongStatus
 	case edited == nil && !revives:
 		code = Duplicate
@@ -46,13 +47,13 @@ func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
 	}
 	o := *old.Options()
 	if op.Tags != nil {
-		o.Tags = cloneStrings(distinct(op.Tags.Tags))
+		o.Tags = job.CloneStrings(job.Distinct(op.Tags.Tags))
 	}
 	if op.Limits != nil {
-		o.Limits = cloneStrings(op.Limits.Limits)
+		o.Limits = job.CloneStrings(op.Limits.Limits)
 	}
 	if !slices.Equal(o.Tags, old.Options().Tags) || !slices.Equal(o.Limits, old.Options().Limits) {
-		if j.Opt = &o; o.zero() {
+		if j.Opt = &o; o.Zero() {
 			j.Opt = nil
 		}
 		u.share(&j)
@@ -61,7 +62,7 @@ func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
 		return nil
 	}
 	if op.Payload != nil {
-		j.hold(old.ID, op.Payload)
+		j.Hold(old.ID, op.Payload)
 	}
 	return &j
 }
@@ -76,16 +77,16 @@ func setTo[T any](field, value *T) {
 // mayGrow checks the quotas of bytes for an edited job. caller has the quota of the caller, which counts if the job is one of its
 // account.
 func (m *Machine) mayGrow(old, j *Job, caller *fsmpb.Quota) Code {
-	more, limits := j.producedSize()-old.producedSize(), m.quotas(j.Type)
+	more, limits := j.ProducedSize()-old.ProducedSize(), m.quotas(j.Type)
 	var own quota
 	if caller.GetAccount() == j.Options().Account {
 		own = quota{bytesMax: caller.GetMaxBytes(), bytes: m.usage.open(caller.GetAccount()).bytes}
 	}
-	payload := len(j.payload)
+	payload := j.PayloadLen()
 	switch {
 	case more <= 0:
 		return OK
-	case payload > len(old.payload) && (limits[0].tooLarge(payload) || limits[1].tooLarge(payload)):
+	case payload > old.PayloadLen() && (limits[0].tooLarge(payload) || limits[1].tooLarge(payload)):
 		return PayloadTooLarge
 	case limits[0].tooFull(more) || limits[1].tooFull(more):
 		return TooManyBytes
@@ -98,11 +99,11 @@ func (m *Machine) mayGrow(old, j *Job, caller *fsmpb.Quota) Code {
 // storeEdited stores an edited copy of a waiting job.
 func (e *entry) storeEdited(old, j *Job) {
 	if j.Status != Blocked {
-		j.Status = j.readyStatus(e.meta.Now)
+		j.Status = j.ReadyStatus(e.meta.Now)
 	}
-	j.changeDetails(func(d *Details) {
+	j.ChangeDetails(func(d *Details) {
 		if d.Revision == 0 {
-			made := contentOf(old)
+			made := job.ContentOf(old)
 			d.Content = string(made[:])
 		}
 		d.Revision++

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/tenants"
 )
 
@@ -124,17 +125,17 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	}
 	if old := p.e.ids.Get(n.Id); old != nil {
 		p.outcomes[i].job = old
-		return p.repeats(contentOf(old) == contentOfNew(n))
+		return p.repeats(job.ContentOf(old) == job.ContentOfNew(n))
 	}
 	if old := p.e.requests.removed(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
-		want := contentOfNew(n)
+		want := job.ContentOfNew(n)
 		return p.repeats(bytes.Equal(old.Fingerprint, want[:]))
 	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.outcomes[i].duplicateOf = k + 1
-		return p.repeats(contentOfNew(p.jobs[k]) == contentOfNew(n))
+		return p.repeats(job.ContentOfNew(p.jobs[k]) == job.ContentOfNew(n))
 	}
 	if p.isHeld(i, n) {
 		return OK
@@ -202,7 +203,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		}
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
-	size := newSize(n)
+	size := job.NewSize(n)
 	if name := n.GetQuota().GetAccount(); name != "" {
 		use(&p.accounts, name, quotaUsage{1, size})
 	}
@@ -216,7 +217,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 // checkQuotas checks each quota of the type, then the overall one. The payload comes
 // first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	limits, size := p.e.quotas(n.Type), newSize(n)
+	limits, size := p.e.quotas(n.Type), job.NewSize(n)
 	for i, more := range []quotaUsage{p.types[n.Type], p.added} {
 		limits[i].jobs += more.jobs
 		limits[i].bytes += more.bytes
@@ -258,24 +259,6 @@ func (q *quota) tooLarge(payload int) bool { return q.payloadMax > 0 && int64(pa
 func (q *quota) tooMany() bool             { return q.jobsMax > 0 && q.jobs >= q.jobsMax }
 func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
 
-// newSize returns the size of the job that n becomes, in bytes.
-func newSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence)
-	for _, text := range distinct(n.Tags) {
-		size += len(text)
-	}
-	for _, text := range distinct(n.After) {
-		size += len(text)
-	}
-	for _, text := range n.Limits {
-		size += len(text)
-	}
-	for _, h := range n.Headers {
-		size += len(h.GetName()) + len(h.GetValue())
-	}
-	return int64(size)
-}
-
 // checkAfters checks the dependencies of the jobs.
 func (p *plan) checkAfters() (Code, int) {
 	edges := p.edges()
@@ -288,7 +271,7 @@ func (p *plan) checkAfters() (Code, int) {
 		if !p.outcomes[i].added() {
 			continue
 		}
-		on := distinct(n.After)
+		on := job.Distinct(n.After)
 		switch {
 		case slices.ContainsFunc(on, p.unknown):
 			return NoSuchJob, i
@@ -315,7 +298,7 @@ func (p *plan) edges() map[int][]int {
 		if edges == nil {
 			edges = make(map[int][]int)
 		}
-		for _, on := range distinct(n.After) {
+		for _, on := range job.Distinct(n.After) {
 			if k, ok := p.ids[on]; ok && p.e.ids.Get(on) == nil {
 				edges[i] = append(edges[i], k)
 			} else if on == n.Id {
@@ -383,53 +366,29 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Seq:         m.meta.LastSeq,
 		Type:        m.types.queue(n.Type).name,
 		Priority:    n.Priority,
-		MaxAttempts: attemptsOf(n.MaxAttempts),
+		MaxAttempts: job.AttemptsOf(n.MaxAttempts),
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
 		Opt:         m.usage.options(n, cron),
 	}
-	j.hold(n.Id, n.Payload)
+	j.Hold(n.Id, n.Payload)
 	if n.LeaseMs != 0 {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
 	if waits, line := m.waitsOf(n.After), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
 		j.Det = &Details{Waits: waits, InLine: line}
 	}
-	j.Status = j.freeStatus(m.meta.Now)
+	j.Status = j.FreeStatus(m.meta.Now)
 	return j
 }
 
 // waitsOf returns the ids in after whose jobs have not completed.
 func (m *Machine) waitsOf(after []string) []string {
 	var waits []string
-	for _, on := range distinct(after) {
+	for _, on := range job.Distinct(after) {
 		if m.statusOf(on) != Completed {
 			waits = append(waits, strings.Clone(on))
 		}
 	}
 	return waits
-}
-
-// distinct returns ids without repetitions.
-func distinct(ids []string) []string {
-	for i, id := range ids {
-		if slices.Contains(ids[:i], id) {
-			out := slices.Clone(ids[:i])
-			for _, id := range ids[i:] {
-				if !slices.Contains(out, id) {
-					out = append(out, id)
-				}
-			}
-			return out
-		}
-	}
-	return ids
-}
-
-// attemptsOf returns Job.MaxAttempts for a limit of attempts, which may be absent.
-func attemptsOf(limit *int32) int32 {
-	if limit == nil {
-		return MaxAttemptsUnset
-	}
-	return *limit
 }

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -111,13 +112,13 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_EditJob:
-		return cmp.Or(checkLimits(op.EditJob.GetLimits().GetLimits()), checkQuota(op.EditJob.GetQuota()))
+		return cmp.Or(job.CheckLimits(op.EditJob.GetLimits().GetLimits()), checkQuota(op.EditJob.GetQuota()))
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_SetLimit:
-		return need(validPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), errLimits)
+		return need(validPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), job.ErrLimits)
 	case *fsmpb.Mutation_ThrottleLimit:
-		return need(validKey(op.ThrottleLimit.GetKey()), errLimits)
+		return need(job.ValidKey(op.ThrottleLimit.GetKey()), job.ErrLimits)
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:
@@ -161,12 +162,12 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 }
 
 func checkNewJob(n *fsmpb.NewJob) error {
-	known := n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < numScopes &&
-		n.GetAfterFailure() < numAfters
+	known := n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < job.NumScopes &&
+		n.GetAfterFailure() < job.NumAfters
 	if !known {
 		return errNewValue
 	}
-	if err := cmp.Or(checkLimits(n.GetLimits()), checkHeaders(n.GetHeaders())); err != nil {
+	if err := cmp.Or(job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders())); err != nil {
 		return err
 	}
 	return checkQuota(n.GetQuota())
@@ -174,7 +175,7 @@ func checkNewJob(n *fsmpb.NewJob) error {
 
 func checkChange(op *fsmpb.Change) error {
 	for _, s := range op.GetFilter().GetStatuses() {
-		if s >= numStatuses {
+		if s >= job.NumStatuses {
 			return errNewValue
 		}
 	}

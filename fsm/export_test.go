@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/recordio"
 )
@@ -28,22 +29,22 @@ const (
 // ContentOf is the content of j as the machine remembers it.
 func ContentOf(j *Job) string {
 	o, c := *j.Options(), *j
-	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
+	o.After, o.Tags = job.Distinct(o.After), job.Distinct(o.Tags)
 	c.Opt = &o
-	sum := contentOf(&c)
+	sum := job.ContentOf(&c)
 	return string(sum[:])
 }
 
 // Bare is j, with an execution, without what is derived: two machines in the same state may differ
 // in where a lazily moved timer stands.
-func (j *Job) Bare() Job {
+func Bare(j *Job) Job {
 	c := *j
 	e := *c.Execution()
-	e.timerAt = 0
+	e.TimerAt = 0
 	c.Exec = &e
 	if c.Det != nil {
 		d := *c.Det
-		d.timerAt = 0
+		d.TimerAt = 0
 		c.Det = &d
 	}
 	return c
@@ -52,7 +53,7 @@ func (j *Job) Bare() Job {
 // SetBudgets bounds the work of each entry from now on.
 func (m *Machine) SetBudgets(settle, fire, retire int) {
 	m.max = budgets{settle: settle, fire: fire, retire: retire}
-	m.figures.most = 2
+	m.figures.Most = 2
 }
 
 // CheckIndexes compares everything that m derives with the derived fields of a machine
@@ -79,7 +80,7 @@ func (m *Machine) CheckIndexes() error {
 func (m *Machine) rebuilt() (*Machine, error) {
 	b := NewBuilder(m.meta)
 	err := errors.Join(
-		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
+		addAll(m.jobs, func(j *Job) error { c := Bare(j); return b.AddJob(&c) }),
 		addAll(m.workers.Tree, b.AddWorker),
 		addAll(m.claims.records, b.AddClaim),
 		addAll(m.types.settings, b.AddQueue),
@@ -205,9 +206,9 @@ func (m *Machine) timerOf(t timer) int64 {
 	case timerDue:
 		return m.ids.Get(t.key).RunAt
 	case timerLease:
-		return m.ids.Get(t.key).Execution().timerAt
+		return m.ids.Get(t.key).Execution().TimerAt
 	case timerTimeout:
-		return m.ids.Get(t.key).Det.timerAt
+		return m.ids.Get(t.key).Det.TimerAt
 	case timerPermit:
 		return m.types.queues[t.key].permitAt
 	case timerRetain:

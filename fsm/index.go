@@ -1,7 +1,9 @@
 package fsm
 
+import "osqueue/fsm/figures"
+
 // labels calls fn for every label of j.
-func (j *Job) labels(fn func(label)) {
+func labels(j *Job, fn func(label)) {
 	if j.Opt == nil {
 		return
 	}
@@ -29,8 +31,9 @@ func (e *entry) put(old, j *Job) {
 	}
 	e.index(j)
 	e.events = append(e.events, Event{Job: j, From: from})
-	if countsChange(from, j.Status) {
-		e.figures.count(e.types.queues[j.Type], from, j, e.meta.Now)
+	if figures.CountsChange(from, j.Status) {
+		q := e.types.queues[j.Type]
+		q.figures = e.figures.Count(q.figures, from, j, e.meta.Now)
 	}
 	if e.hooks.HookCount() > 0 {
 		if news := jobEvent(from, j); news != nil {
@@ -45,7 +48,7 @@ func (e *entry) put(old, j *Job) {
 	case Cancelled:
 		e.meta.CancelledTotal++
 	}
-	if from == 0 || from.ended() || j.Status.ended() {
+	if from == 0 || from.Ended() || j.Status.Ended() {
 		e.waits.consider(j.ID, j.Status)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
@@ -66,7 +69,7 @@ func (e *entry) putEndedAgain(old, j *Job) {
 func (m *Machine) replace(old, j *Job) {
 	m.jobs.Set(j)
 	m.types.typed.Set(j)
-	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
+	labels(j, func(l label) { m.tagged.Set(tagged{l, j}) })
 	switch j.Status {
 	case InProgress:
 		m.running.Set(j)
@@ -82,10 +85,10 @@ func (m *Machine) reindex(old, j *Job) {
 	q := m.types.queues[j.Type]
 	m.countIn(q, old, -1)
 	m.countIn(q, j, +1)
-	old.labels(func(l label) { m.tagged.Delete(tagged{l, old}) })
+	labels(old, func(l label) { m.tagged.Delete(tagged{l, old}) })
 	m.ids.Put(j)
 	m.replace(old, j)
-	switch g := q.groups[j.group()]; j.Status {
+	switch g := q.groups[j.InGroup()]; j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: old.RunAt, kind: timerDue, key: j.ID})
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -105,7 +108,7 @@ func (e *entry) remove(j *Job) {
 	e.ids.Remove(j.ID)
 	e.events = append(e.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	e.waits.consider(j.ID, 0)
-	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {
+	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.Ended() {
 		e.countInBatch(j, j.Status, Cancelled)
 	}
 }
@@ -115,7 +118,7 @@ func (m *Machine) index(j *Job) {
 	m.countIn(q, j, +1)
 	m.jobs.Set(j)
 	m.types.typed.Set(j)
-	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
+	labels(j, func(l label) { m.tagged.Set(tagged{l, j}) })
 	m.uniques.add(j)
 	m.sequences.add(j)
 	switch j.Status {
@@ -137,7 +140,7 @@ func (m *Machine) unindex(j *Job) {
 	m.countIn(q, j, -1)
 	m.jobs.Delete(j)
 	m.types.typed.Delete(j)
-	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })
+	labels(j, func(l label) { m.tagged.Delete(tagged{l, j}) })
 	m.uniques.remove(j)
 	m.sequences.remove(j)
 	switch j.Status {
@@ -158,22 +161,22 @@ func (m *Machine) unindex(j *Job) {
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
 	m.running.Set(j)
-	j.Exec.timerAt = m.meta.leaseEnd(j)
-	m.timers.Set(timer{at: j.Exec.timerAt, kind: timerLease, key: j.ID})
+	j.Exec.TimerAt = m.meta.leaseEnd(j)
+	m.timers.Set(timer{at: j.Exec.TimerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
 		m.timers.setTimeout(j, m.meta.timeoutEnd(j))
 	}
-	m.types.countRunning(q, j.group(), +1)
+	m.types.countRunning(q, j.InGroup(), +1)
 	m.types.countKeys(j, +1)
 }
 
 func (m *Machine) unindexRunning(q *queue, j *Job) {
 	m.running.Delete(j)
-	m.timers.Delete(timer{at: j.Exec.timerAt, kind: timerLease, key: j.ID})
+	m.timers.Delete(timer{at: j.Exec.TimerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
-		m.timers.Delete(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
+		m.timers.Delete(timer{at: d.TimerAt, kind: timerTimeout, key: j.ID})
 	}
-	m.types.countRunning(q, j.group(), -1)
+	m.types.countRunning(q, j.InGroup(), -1)
 	m.types.countKeys(j, -1)
 }
 
@@ -181,7 +184,7 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 func (m *Machine) countIn(q *queue, j *Job, n int) {
 	q.counts[j.Status] += n
 	m.counts[j.Status] += n
-	size := int64(n) * j.size()
+	size := int64(n) * j.Size()
 	q.bytes += size
 	m.bytes += size
 	m.types.changed(q)

@@ -1,6 +1,9 @@
 package fsm
 
-import "osqueue/fsm/fsmpb"
+import (
+	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
+)
 
 // This file counts what the state keeps of requests besides jobs: batches with their callbacks,
 // schedules, and registrations of workers. It is derived from the records, each of which names the
@@ -34,7 +37,7 @@ func batchKept(b *JobBatch) kept {
 		}
 	}
 	if b.Callback != nil && !b.Called {
-		size := newSize(b.Callback)
+		size := job.NewSize(b.Callback)
 		k.bytes += size
 		k.used = quotaUsage{1, k.used.bytes + size}
 	}
@@ -57,7 +60,7 @@ func cronKept(c *Cron) kept {
 	}
 	n := recordBytes + int64(len(c.Name)+len(c.Spec)+len(c.TimeZone))
 	if c.Job != nil {
-		n += newSize(c.Job)
+		n += job.NewSize(c.Job)
 	}
 	return kept{bytes: n, account: c.Job.GetQuota().GetAccount(), used: quotaUsage{bytes: n}}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/job"
 )
 
 // lane has the unclaimed jobs of one group that have the same limits. While it is free it waits in its group, and while it is
@@ -32,7 +33,7 @@ func (g *group) lane(limits []string) *lane {
 	name := laneKey(limits)
 	l := g.lanes[name]
 	if l == nil {
-		l = &lane{group: g, limits: cloneStrings(limits), ready: btree.New(byClaimOrder)}
+		l = &lane{group: g, limits: job.CloneStrings(limits), ready: btree.New(byClaimOrder)}
 		if g.lanes == nil {
 			g.lanes, g.heads = make(map[string]*lane), btree.New(byLaneHead)
 		}
@@ -149,7 +150,7 @@ func (t *types) misplaced(q *queue) (l *lane, to *limitKey, misplaced bool) {
 	if len(limits) == 0 {
 		return nil, nil, false
 	}
-	g := q.group(q.best.group())
+	g := q.group(q.best.InGroup())
 	l, to = g.lanes[laneKey(limits)], t.blocking(limits)
 	return l, to, to != nil || l.line != nil && q.groupFull(g)
 }

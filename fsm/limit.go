@@ -2,54 +2,30 @@ package fsm
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/tenants"
 )
 
 // Bounds of limits by key.
 const (
-	LimitsMax     = 8   // keys of a job
-	LimitNameMax  = 100 // bytes of a key or pattern
 	LimitRulesMax = 10_000
 	parkMax       = 1_000 // lanes that the claims of one entry move
 	usesMax       = 1_000_000
 )
 
-var errLimits = errors.New("a limit or pattern is empty, too long, or not UTF-8, or limits are not sorted or too many, or a number is negative")
-
-// checkLimits refuses limits that no job can have.
-func checkLimits(keys []string) error {
-	for i, key := range keys {
-		if !validKey(key) || i > 0 && keys[i-1] >= key {
-			return errLimits
-		}
-	}
-	return need(len(keys) <= LimitsMax, errLimits)
-}
-
-// validKey reports whether the state or a caller can have the key.
-func validKey(key string) bool {
-	tenant, name, owned := strings.Cut(key, tenants.End)
-	if !owned {
-		tenant, name = "", key
-	}
-	return name != "" && len(name) <= LimitNameMax && utf8.ValidString(name) && !strings.Contains(name, "*") && tenants.Check(tenant) == nil
-}
-
 // validPattern reports whether a rule can have the pattern.
 func validPattern(pattern string) bool {
 	prefix, found := strings.CutSuffix(pattern, "*")
 	if !found {
-		return validKey(pattern)
+		return job.ValidKey(pattern)
 	}
-	return len(prefix) < LimitNameMax+tenants.Max+1 && (prefix == "" || strings.HasSuffix(prefix, tenants.End) || validKey(prefix))
+	return len(prefix) < LimitNameMax+tenants.Max+1 && (prefix == "" || strings.HasSuffix(prefix, tenants.End) || job.ValidKey(prefix))
 }
 
 // limits has the rules of limits by key and the keys in use. lane.go has the jobs that wait for them.
@@ -277,7 +253,7 @@ func (t *types) takeKeys(q *queue, j *Job) {
 		}
 		t.review(k)
 	}
-	if l := q.group(j.group()).lanes[laneKey(keys)]; l != nil {
+	if l := q.group(j.InGroup()).lanes[laneKey(keys)]; l != nil {
 		t.moveLane(q, l, t.blocking(keys))
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 )
 
@@ -101,7 +103,7 @@ type Machine struct {
 	uniques  uniques
 	requests requests
 	tokens   tokens
-	figures  figureTable
+	figures  figures.Table
 	hooks    outbox.Outboxes
 
 	// Derived from the above and never encoded.
@@ -167,7 +169,7 @@ func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
 }
 
 // Counts is a number of jobs for each status.
-type Counts [numStatuses]int
+type Counts [job.NumStatuses]int
 
 func (c Counts) empty() bool { return c == Counts{} }
 

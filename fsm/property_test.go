@@ -47,7 +47,7 @@ func bareJobs(jobs []*fsm.Job) []*fsm.Job {
 // bareJob returns a copy of j without derived fields. Empty values are nil in it, so that
 // it compares by value.
 func bareJob(j *fsm.Job) *fsm.Job {
-	bare := j.Bare()
+	bare := fsm.Bare(j)
 	o, full := *j.Options(), j.Details()
 	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
 	o.Headers = someOrNil(o.Headers)

@@ -52,7 +52,7 @@ type queue struct {
 	counts   Counts
 	bytes    int64
 	settings *QueueSettings // nil: the defaults
-	figures  *Figures       // the record under which its jobs were counted last; see figureTable.count
+	figures  *Figures       // the record under which its jobs were counted last; see figures.Table.Count
 
 	groups  map[string]*group   // groups with unclaimed or running jobs
 	waiting *btree.Tree[*group] // groups with unclaimed jobs, by name
@@ -149,7 +149,7 @@ func (q *queue) dropGroup(g *group) {
 
 // beginWait adds an unclaimed job to its group.
 func (t *types) beginWait(q *queue, j *Job) {
-	g := q.group(j.group())
+	g := q.group(j.InGroup())
 	t.enter(q, g, j)
 	t.arrive(q, 1)
 	t.settleGroup(q, g)
@@ -189,7 +189,7 @@ func (t *types) settleGroup(q *queue, g *group) {
 
 // endWait removes a job that is no longer unclaimed from its group.
 func (t *types) endWait(q *queue, j *Job) {
-	g := q.group(j.group())
+	g := q.group(j.InGroup())
 	t.exit(q, g, j)
 	t.settleGroup(q, g)
 }

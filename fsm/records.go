@@ -1,9 +1,8 @@
 package fsm
 
 import (
-	"math"
-
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // This file has the records of the state other than jobs. All of them are immutable, like Job.
@@ -55,10 +54,10 @@ var (
 )
 
 // String returns the policy's name as used on the wire.
-func (p OverlapPolicy) String() string { return nameOf(overlapNames[:], p) }
+func (p OverlapPolicy) String() string { return job.NameOf(overlapNames[:], p) }
 
 // String returns the policy's name as used on the wire.
-func (p MissedPolicy) String() string { return nameOf(missedNames[:], p) }
+func (p MissedPolicy) String() string { return job.NameOf(missedNames[:], p) }
 
 // CallbackOn is the condition for enqueueing a batch's callback.
 type CallbackOn uint8
@@ -74,14 +73,10 @@ const (
 var callbackNames = [numCallbacks]string{"ended", "completed"}
 
 // String returns the choice's name as used on the wire.
-func (c CallbackOn) String() string { return nameOf(callbackNames[:], c) }
+func (c CallbackOn) String() string { return job.NameOf(callbackNames[:], c) }
 
 // Place is the position at which a Change by filter stopped. The zero Place is the end.
 type Place struct {
 	Status Status
 	Seq    uint64
 }
-
-// narrow converts v to T. A value that does not fit becomes the largest one, which the
-// builder refuses as unknown.
-func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }

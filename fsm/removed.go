@@ -1,12 +1,10 @@
 package fsm
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // A producer that lost the answer to an enqueue repeats it, and so does a worker that
@@ -31,10 +29,10 @@ func (x *requests) rememberRemoved(j *Job, at *Meta) {
 	key := removedPrefix + j.ID
 	of := &struct { // in one allocation
 		record  RequestRecord
-		content content
+		content job.Content
 		item    fsmpb.RequestItem
 		items   [1]*fsmpb.RequestItem
-	}{content: contentOf(j)}
+	}{content: job.ContentOf(j)}
 	of.item = fsmpb.RequestItem{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}
 	of.items[0] = &of.item
 	of.record = RequestRecord{
@@ -89,57 +87,6 @@ func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
 		return j
 	}
 	return nil
-}
-
-// content is a hash of the request that made a job.
-type content [16]byte
-
-// contentOf returns a hash of the request that made j, also if j was edited since: the job of another request with the same
-// id has another one. RunAt does not count, because it may come from a delay and changes at
-// retries; nor do the headers and the schedule that enqueued the job. The state has the hashes of
-// removed jobs.
-func contentOf(j *Job) (made content) {
-	if copy(made[:], j.Details().Content) > 0 {
-		return made
-	}
-	return contentHash(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options())
-}
-
-// contentOfNew is contentOf for a job that is to be added.
-func contentOfNew(n *fsmpb.NewJob) content {
-	return contentHash(n.Type, n.Priority, attemptsOf(n.MaxAttempts), n.LeaseMs, n.Payload, cmp.Or(newOptions(n, ""), &noOptions))
-}
-
-func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) content {
-	h := make([]byte, 0, 512) // on the stack
-	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }
-	texts := func(list []string) {
-		h = binary.AppendUvarint(h, uint64(len(list)))
-		for _, s := range list {
-			text(s)
-		}
-	}
-	numbers := func(list ...int64) {
-		for _, n := range list {
-			h = binary.AppendVarint(h, n)
-		}
-	}
-	there := int64(0)
-	if payload != nil {
-		there = 1
-	}
-	numbers(int64(priority), int64(maxAttempts), leaseMs, there, int64(len(payload)))
-	h = append(h, payload...)
-	numbers(int64(o.Backoff.Kind), o.Backoff.BaseMs, o.Backoff.CapMs, int64(o.Backoff.Jitter), o.TimeoutMs,
-		int64(o.Unique.Scope), o.Unique.PeriodMs, int64(o.AfterFailure))
-	for _, s := range []string{typ, o.Group, o.Unique.Key, o.Batch, o.Sequence} {
-		text(s)
-	}
-	texts(o.Tags)
-	texts(o.After)
-	texts(o.Limits)
-	sum := sha256.Sum256(h)
-	return content(sum[:16])
 }
 
 // RemovedJob returns the fields that are known of a job that retention has removed: id,

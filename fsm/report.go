@@ -59,7 +59,7 @@ func (e *entry) beat(old *Job, p *fsmpb.Progress) *Job {
 	j.Exec.Heartbeat = max(j.Exec.Heartbeat, e.meta.Now)
 	j.Exec.Unconfirmed = false
 	if p != nil {
-		j.changeDetails(func(d *Details) {
+		j.ChangeDetails(func(d *Details) {
 			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
 			d.ProgressAt = e.meta.Now
 		})
@@ -81,7 +81,7 @@ func (e *entry) complete(op *fsmpb.Complete) Result {
 	j.AttemptEnd = EndOK
 	j.Exec.Result = bytes.Clone(op.Result)
 	if op.Log != j.Details().Log {
-		j.changeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
+		j.ChangeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
 	}
 	e.end(old, j, Completed)
 	return Result{Jobs: one(j)}
@@ -104,7 +104,7 @@ func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
 	case InProgress:
 		j.AttemptEnd = EndOK
 	case Blocked:
-		j.changeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
+		j.ChangeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
 	}
 	e.end(old, j, Completed)
 	return Result{Jobs: one(j)}
@@ -157,7 +157,7 @@ func (e *entry) giveBack(old *Job, end End, reason string) {
 	j := old.Change()
 	j.AttemptEnd, j.Exec.LastError = end, reason
 	j.Attempts = max(j.Attempts-1, 0)
-	j.changeDetails(func(d *Details) { d.GivenBack++ })
+	j.ChangeDetails(func(d *Details) { d.GivenBack++ })
 	e.requeue(old, j, 0)
 }
 
@@ -202,7 +202,7 @@ const (
 func attempted(old *Job, end End, reason string, now int64) *Job {
 	j := old.Change()
 	j.AttemptEnd, j.Exec.LastError = end, reason
-	j.changeDetails(func(d *Details) {
+	j.ChangeDetails(func(d *Details) {
 		past := d.History[max(0, len(d.History)-historyMax+1):]
 		d.History = append(append(make([]Attempt, 0, len(past)+1), past...), Attempt{
 			Number: old.Attempts, StartedAt: j.Exec.ClaimedAt, EndedAt: now,

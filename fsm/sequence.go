@@ -49,7 +49,7 @@ func (x *sequences) next(name string) (next inLine) {
 func (x *sequences) add(j *Job) {
 	name := j.Options().Sequence
 	switch {
-	case name == "" || j.Status.ended():
+	case name == "" || j.Status.Ended():
 	case j.Details().InLine:
 		x.line.Set(inLine{name, j.Seq, j.ID})
 	default:
@@ -61,7 +61,7 @@ func (x *sequences) add(j *Job) {
 func (x *sequences) remove(j *Job) {
 	name := j.Options().Sequence
 	switch {
-	case name == "" || j.Status.ended():
+	case name == "" || j.Status.Ended():
 	case j.Details().InLine:
 		x.line.Delete(inLine{name, j.Seq, j.ID})
 	default:
@@ -94,8 +94,8 @@ func (e *entry) settleSequences() {
 			continue
 		}
 		j := *next
-		j.changeDetails(func(d *Details) { d.InLine = false })
-		j.Status = j.freeStatus(e.meta.Now)
+		j.ChangeDetails(func(d *Details) { d.InLine = false })
+		j.Status = j.FreeStatus(e.meta.Now)
 		e.put(next, &j)
 	}
 	e.sequences.freed = freed[:0]

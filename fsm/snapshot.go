@@ -9,7 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/recordio"
 )
@@ -88,10 +90,10 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	if !fn(v.metaToPB()) {
 		return
 	}
-	var job fsmpb.Job
+	var record fsmpb.Job
 	v.jobs.Scan(func(j *Job) bool {
-		jobToPB(j, &job)
-		return fn(&job)
+		job.ToRecord(j, &record)
+		return fn(&record)
 	})
 	v.workers.Scan(func(w *Worker) bool { return fn(w) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(r) })
@@ -104,7 +106,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.holds.Scan(func(h *Hold) bool { return fn(h) })
 	v.requests.Scan(func(r *RequestRecord) bool { return fn(r) })
 	v.tokens.Scan(func(t *Token) bool { return fn(t) })
-	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
+	v.figures.Scan(func(f *Figures) bool { return fn(figures.Pack(f)) })
 	v.Hooks(func(h *outbox.Hook) bool { return fn(h.Hook) })
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e) })
 }

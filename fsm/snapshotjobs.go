@@ -5,6 +5,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
+	"osqueue/fsm/job"
 	"osqueue/internal/inorder"
 )
 
@@ -63,19 +64,19 @@ func (c *jobChunk) decode(ids *idtable.Table[Job]) {
 		if c.err = decodeJob(&c.record, c.data[from:end]); c.err != nil {
 			return
 		}
-		j := jobFromPB(&c.record)
+		j := job.FromRecord(&c.record)
 		c.jobs, c.hashes = append(c.jobs, j), append(c.hashes, ids.Hash(j.ID))
 		from = end
 	}
 }
 
-// decodeJob decodes a record whose memory is used again: the job that jobFromPB makes of p has no
+// decodeJob decodes a record whose memory is used again: the job that job.FromRecord makes of p has no
 // memory of it except its type, which AddJob replaces.
 func decodeJob(p *fsmpb.Job, data []byte) error {
 	if err := decodeRecord(p, data); err != nil {
 		return err
 	}
-	if e := executionOf(p); p.Options == nil && p.Details == nil && e.zero() {
+	if e := job.ExecutionOf(p); p.Options == nil && p.Details == nil && e.Zero() {
 		return nil
 	}
 	return decodeRecord(p, bytes.Clone(data)) // the job shares the memory of the record

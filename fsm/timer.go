@@ -51,7 +51,7 @@ func (m *Meta) leaseEnd(j *Job) int64 {
 // setTimeout sets the timer of a running job's timeout, which has a given end.
 func (x timers) setTimeout(j *Job, end int64) {
 	d := *j.Det
-	d.timerAt = end
+	d.TimerAt = end
 	j.Det = &d
 	x.Set(timer{at: end, kind: timerTimeout, key: j.ID})
 }
@@ -103,12 +103,4 @@ func later(at int64, durations ...int64) int64 {
 		at = sum
 	}
 	return at
-}
-
-// elapsed returns the time from at to now, at least 0.
-func elapsed(at, now int64) int64 {
-	if at < 0 && now > math.MaxInt64+at {
-		return math.MaxInt64
-	}
-	return now - at
 }

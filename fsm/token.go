@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/tenants"
 )
 
@@ -31,10 +32,10 @@ const (
 var roleNames = [numRoles]string{"", "producer", "worker", "reader", "operator", "admin", "mark"}
 
 // String returns the role's name as used on the wire.
-func (r Role) String() string { return nameOf(roleNames[:], r) }
+func (r Role) String() string { return job.NameOf(roleNames[:], r) }
 
 // ParseRole reads the text of Role.String; ok is false for any other text.
-func ParseRole(name string) (r Role, ok bool) { return parseName[Role](roleNames[:], name) }
+func ParseRole(name string) (r Role, ok bool) { return job.ParseName[Role](roleNames[:], name) }
 
 // Token is an access token as the state has it: with the hash of its secret, never with
 // the secret. It is immutable.

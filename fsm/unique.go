@@ -48,7 +48,7 @@ func holdsKey(j *Job) bool {
 	case UniqueWaiting:
 		return j.Status == Blocked || j.Status == Scheduled || j.Status == Unclaimed
 	case UniqueActive:
-		return !j.Status.ended()
+		return !j.Status.Ended()
 	}
 	return false
 }

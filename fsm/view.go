@@ -40,7 +40,7 @@ type View struct {
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
 // copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
-	m.figures.gen++ // the view has the present ones
+	m.figures.Freeze()
 	m.types.rank()
 	return &View{
 		meta:    m.meta,

@@ -6,6 +6,7 @@ import (
 
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -20,7 +21,7 @@ type registry struct{ *entry }
 func (r registry) register(op *fsmpb.RegisterWorker) Result {
 	w := &Worker{
 		Name:           strings.Clone(op.Name),
-		Types:          cloneStrings(op.Types),
+		Types:          job.CloneStrings(op.Types),
 		Version:        strings.Clone(op.Version),
 		Address:        strings.Clone(op.Address),
 		Capacity:       op.Capacity,
@@ -189,12 +190,4 @@ func (m *Machine) heldBy(name string, instance uint64) []*Job {
 		return true
 	})
 	return jobs
-}
-
-func cloneStrings(in []string) []string {
-	out := slices.Clone(in)
-	for i, s := range out {
-		out[i] = strings.Clone(s)
-	}
-	return out
 }

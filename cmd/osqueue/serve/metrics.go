@@ -195,7 +195,7 @@ type typeSource interface {
 	ClaimsWaiting() int
 }
 
-// waitHelp says what fsm.AvailableSince cannot leave out.
+// waitHelp says what figures.AvailableSince cannot leave out.
 const waitHelp = "Includes the wait for other jobs, and the time before a retry by request."
 
 type ofType = *figuresOfType

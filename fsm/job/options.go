@@ -1,18 +1,21 @@
-package fsm
+package job
 
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // An optional field of a job is in this file, in Options and in the functions that copy, compare, check and count it, and
-// in jobpb.go.
+// in record.go.
 
 // Options has the fields of a job that few producers set. They never change after the
 // enqueue, so all versions of a job share them.
@@ -49,17 +52,17 @@ const (
 	UniqueActive              // until it has ended
 	UniquePeriod              // for PeriodMs from its creation, in whatever status
 
-	numScopes = iota
+	NumScopes = iota
 )
 
-var scopeNames = [numScopes]string{"", "waiting", "active", "period"}
+var scopeNames = [NumScopes]string{"", "waiting", "active", "period"}
 
 // String returns the scope's name as used on the wire, "" for UniqueNone.
-func (s UniqueScope) String() string { return nameOf(scopeNames[:], s) }
+func (s UniqueScope) String() string { return NameOf(scopeNames[:], s) }
 
 // ParseUniqueScope reads the text of UniqueScope.String; ok is false for any other text.
 func ParseUniqueScope(name string) (s UniqueScope, ok bool) {
-	return parseName[UniqueScope](scopeNames[:], name)
+	return ParseName[UniqueScope](scopeNames[:], name)
 }
 
 // AfterFailure is the effect on a waiting job if a job that it waits for dies or is
@@ -72,73 +75,76 @@ const (
 	AfterCancel                     // it is cancelled
 	AfterRun                        // it stops waiting for that job
 
-	numAfters = iota
+	NumAfters = iota
 )
 
-var afterNames = [numAfters]string{"block", "cancel", "run"}
+var afterNames = [NumAfters]string{"block", "cancel", "run"}
 
 // String returns the choice's name as used on the wire.
-func (a AfterFailure) String() string { return nameOf(afterNames[:], a) }
+func (a AfterFailure) String() string { return NameOf(afterNames[:], a) }
 
-var noOptions Options
+var NoOptions Options
 
 // Options returns the options of the job; never nil.
 func (j *Job) Options() *Options {
 	if j.Opt == nil {
-		return &noOptions
+		return &NoOptions
 	}
 	return j.Opt
 }
 
-func nameOf[K ~uint8](names []string, k K) string {
+func NameOf[K ~uint8](names []string, k K) string {
 	if int(k) < len(names) {
 		return names[k]
 	}
 	return ""
 }
 
-// parseName returns the index of name in names; "" is no name.
-func parseName[K ~uint8](names []string, name string) (K, bool) {
+// ParseName returns the index of name in names; "" is no name.
+func ParseName[K ~uint8](names []string, name string) (K, bool) {
 	i := slices.Index(names, name)
 	return K(max(i, 0)), i >= 0 && name != ""
 }
 
-// newOptions returns the options of a new job, or nil if all are zero.
-func newOptions(n *fsmpb.NewJob, cron string) *Options {
+// NewOptions returns the options of a new job, or nil if all are zero.
+func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
 		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" {
 		return nil
 	}
 	o := &Options{
 		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
-		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
-		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: cloneHeaders(n.Headers), Limits: cloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
+		Tags: CloneStrings(Distinct(n.Tags)), Unique: UniqueFromPB(n.Unique), After: CloneStrings(Distinct(n.After)),
+		AfterFailure: Narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
+		Headers: CloneHeaders(n.Headers), Limits: CloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
-	if o.zero() {
+	if o.Zero() {
 		return nil
 	}
 	return o
 }
 
-func (o *Options) zero() bool {
+func (o *Options) Zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0 && o.Sequence == ""
 }
 
-func checkOptions(o *Options) error {
-	if o.Backoff.Kind >= backoff.NumKinds || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
+var errRange = errors.New("a value is unknown or out of range")
+
+// CheckOptions refuses options that no job can have.
+func CheckOptions(o *Options) error {
+	if o.Backoff.Kind >= backoff.NumKinds || o.Unique.Scope >= NumScopes || o.AfterFailure >= NumAfters {
 		return errRange
 	}
-	if err := checkAccount(o.Account); err != nil {
+	if err := CheckAccount(o.Account); err != nil {
 		return err
 	}
-	return cmp.Or(checkLimits(o.Limits), checkHeaders(o.Headers))
+	return cmp.Or(CheckLimits(o.Limits), CheckHeaders(o.Headers))
 }
 
 // textBytes returns the bytes of the texts in the options of a job that count in quotas.
-func (o *Options) textBytes() int64 {
+func (o *Options) TextBytes() int64 {
 	if o == nil {
 		return 0
 	}
@@ -191,8 +197,8 @@ func HeaderName(name string) bool {
 	return name != "" && len(name) <= HeaderNameMax && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
-// checkHeaders refuses headers that no job can have.
-func checkHeaders(headers []*fsmpb.Header) error {
+// CheckHeaders refuses headers that no job can have.
+func CheckHeaders(headers []*fsmpb.Header) error {
 	size, last := 0, ""
 	for _, h := range headers {
 		if !HeaderName(h.GetName()) || h.Name <= last || !utf8.ValidString(h.Value) {
@@ -206,10 +212,105 @@ func checkHeaders(headers []*fsmpb.Header) error {
 	return nil
 }
 
-// cloneHeaders copies the headers, which would keep a log entry in memory.
-func cloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
+// CloneHeaders copies the headers, which would keep a log entry in memory.
+func CloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
 	for _, h := range headers {
 		out = append(out, &fsmpb.Header{Name: strings.Clone(h.GetName()), Value: strings.Clone(h.GetValue())})
 	}
 	return out
+}
+
+// NewSize returns the size of the job that n becomes, in bytes.
+func NewSize(n *fsmpb.NewJob) int64 {
+	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence)
+	for _, text := range Distinct(n.Tags) {
+		size += len(text)
+	}
+	for _, text := range Distinct(n.After) {
+		size += len(text)
+	}
+	for _, text := range n.Limits {
+		size += len(text)
+	}
+	for _, h := range n.Headers {
+		size += len(h.GetName()) + len(h.GetValue())
+	}
+	return int64(size)
+}
+
+// Distinct returns ids without repetitions.
+func Distinct(ids []string) []string {
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			out := slices.Clone(ids[:i])
+			for _, id := range ids[i:] {
+				if !slices.Contains(out, id) {
+					out = append(out, id)
+				}
+			}
+			return out
+		}
+	}
+	return ids
+}
+
+// AttemptsOf returns Job.MaxAttempts for a limit of attempts, which may be absent.
+func AttemptsOf(limit *int32) int32 {
+	if limit == nil {
+		return MaxAttemptsUnset
+	}
+	return *limit
+}
+
+// accountMax is the largest length of the name of an account, in bytes.
+const accountMax = 128
+
+var ErrAccount = fmt.Errorf("an account has a negative quota, or a name that is not UTF-8 or longer than %d bytes", accountMax)
+
+func CheckAccount(name string) error {
+	if len(name) > accountMax || !utf8.ValidString(name) {
+		return ErrAccount
+	}
+	return nil
+}
+
+// Narrow converts v to T. A value that does not fit becomes the largest one, which the
+// builder refuses as unknown.
+func Narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }
+func CloneStrings(in []string) []string {
+	out := slices.Clone(in)
+	for i, s := range out {
+		out[i] = strings.Clone(s)
+	}
+	return out
+}
+
+// Bounds of limits by key.
+const (
+	LimitsMax    = 8   // keys of a job
+	LimitNameMax = 100 // bytes of a key or pattern
+)
+
+var ErrLimits = errors.New("a limit or pattern is empty, too long, or not UTF-8, or limits are not sorted or too many, or a number is negative")
+
+// CheckLimits refuses limits that no job can have.
+func CheckLimits(keys []string) error {
+	for i, key := range keys {
+		if !ValidKey(key) || i > 0 && keys[i-1] >= key {
+			return ErrLimits
+		}
+	}
+	if len(keys) > LimitsMax {
+		return ErrLimits
+	}
+	return nil
+}
+
+// ValidKey reports whether the state or a caller can have the key.
+func ValidKey(key string) bool {
+	tenant, name, owned := strings.Cut(key, tenants.End)
+	if !owned {
+		tenant, name = "", key
+	}
+	return name != "" && len(name) <= LimitNameMax && utf8.ValidString(name) && !strings.Contains(name, "*") && tenants.Check(tenant) == nil
 }

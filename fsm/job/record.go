@@ -1,4 +1,4 @@
-package fsm
+package job
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 // snapshot records. A value that is nil or zero on one side is nil or zero on the other, so that the
 // encoding of a state is unique.
 
-func jobToPB(j *Job, p *fsmpb.Job) {
+func ToRecord(j *Job, p *fsmpb.Job) {
 	p.Seq, p.Id, p.Type, p.Payload = j.Seq, j.ID, j.Type, j.Payload()
 	p.Status, p.Priority = uint32(j.Status), j.Priority
 	p.CreatedAtMs, p.RunAtMs = j.CreatedAt, j.RunAt
@@ -27,17 +27,17 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 	p.Options, p.Details = optionsToPB(j.Opt), detailsToPB(j.Det)
 }
 
-func jobFromPB(p *fsmpb.Job) *Job {
+func FromRecord(p *fsmpb.Job) *Job {
 	j := &Job{
 		Seq: p.Seq, Type: p.Type,
-		Status: narrow[Status](p.Status), Priority: p.Priority,
+		Status: Narrow[Status](p.Status), Priority: p.Priority,
 		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
-		Attempts: p.Attempts, MaxAttempts: attemptsOf(p.MaxAttempts),
-		AttemptEnd: narrow[End](p.AttemptEnd), Exec: executionFromPB(p),
+		Attempts: p.Attempts, MaxAttempts: AttemptsOf(p.MaxAttempts),
+		AttemptEnd: Narrow[End](p.AttemptEnd), Exec: executionFromPB(p),
 		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
 	}
 	if j.Exec == nil && j.Det == nil { // nothing else keeps the record in memory
-		j.hold(p.Id, p.Payload)
+		j.Hold(p.Id, p.Payload)
 	} else {
 		j.ID = strings.Clone(p.Id) // other records have it longer than the job
 		j.SetPayload(p.Payload)
@@ -47,16 +47,16 @@ func jobFromPB(p *fsmpb.Job) *Job {
 
 // executionFromPB returns the execution of a stored job, or nil if it has none.
 func executionFromPB(p *fsmpb.Job) *Execution {
-	e := executionOf(p)
-	if e.zero() {
+	e := ExecutionOf(p)
+	if e.Zero() {
 		return nil
 	}
 	e.Worker, e.LastError = strings.Clone(e.Worker), strings.Clone(e.LastError)
 	return &e
 }
 
-// executionOf returns the execution of a stored job, in the memory of the record.
-func executionOf(p *fsmpb.Job) Execution {
+// ExecutionOf returns the execution of a stored job, in the memory of the record.
+func ExecutionOf(p *fsmpb.Job) Execution {
 	return Execution{
 		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
 		HeldMs: p.HeldMs, Token: p.Token, FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
@@ -81,7 +81,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 	}
 	return &Options{
 		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
-		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
+		Unique: UniqueFromPB(p.Unique), After: p.After, AfterFailure: Narrow[AfterFailure](p.AfterFailure),
 		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account, Limits: p.Limits, Sequence: p.Sequence,
 	}
 }
@@ -93,8 +93,8 @@ func uniqueToPB(u Unique) *fsmpb.Unique {
 	return &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
 }
 
-func uniqueFromPB(p *fsmpb.Unique) Unique {
-	return Unique{Key: p.GetKey(), Scope: narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
+func UniqueFromPB(p *fsmpb.Unique) Unique {
+	return Unique{Key: p.GetKey(), Scope: Narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
 }
 
 func detailsToPB(d *Details) *fsmpb.Details {
@@ -125,14 +125,14 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 		return nil
 	}
 	d := &Details{
-		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
+		Progress:   Progress{Percent: Narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
-		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content), InLine: p.InLine,
+		Owner: p.Owner, GivenBack: Narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content), InLine: p.InLine,
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{
 			Number: a.Number, StartedAt: a.StartedAtMs, EndedAt: a.EndedAtMs,
-			Worker: a.Worker, Error: a.Error, End: narrow[End](a.End),
+			Worker: a.Worker, Error: a.Error, End: Narrow[End](a.End),
 		})
 	}
 	return d

@@ -1,7 +1,8 @@
-package fsm
+package job
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -22,18 +23,18 @@ const (
 	Cancelled                    // cancelled by a request
 	Blocked                      // waits for other jobs
 
-	numStatuses = iota + 1
+	NumStatuses = iota + 1
 )
 
-var statusNames = [numStatuses]string{
+var statusNames = [NumStatuses]string{
 	"", "scheduled", "unclaimed", "in_progress", "completed", "dead", "cancelled", "blocked",
 }
 
 // String returns the status as it is written on the wire.
-func (s Status) String() string { return nameOf(statusNames[:], s) }
+func (s Status) String() string { return NameOf(statusNames[:], s) }
 
 // ParseStatus reads the text of Status.String; ok is false for any other text.
-func ParseStatus(name string) (s Status, ok bool) { return parseName[Status](statusNames[:], name) }
+func ParseStatus(name string) (s Status, ok bool) { return ParseName[Status](statusNames[:], name) }
 
 // End is the way in which the last attempt of a job ended. With the token it lets a
 // worker whose answer was lost repeat its report.
@@ -48,13 +49,13 @@ const (
 	EndLease        // the lease expired, or the worker was declared dead
 	EndTimeout      // it ran longer than its timeout
 
-	numEnds = iota
+	NumEnds = iota
 )
 
-var endNames = [numEnds]string{"", "completed", "failed", "released", "lease_expired", "timed_out"}
+var endNames = [NumEnds]string{"", "completed", "failed", "released", "lease_expired", "timed_out"}
 
 // String returns the end's name as used on the wire, "" for NoEnd.
-func (e End) String() string { return nameOf(endNames[:], e) }
+func (e End) String() string { return NameOf(endNames[:], e) }
 
 // Anonymous is the worker name of a claim that named none.
 const Anonymous = tenants.Anonymous
@@ -98,6 +99,9 @@ func (j *Job) Payload() []byte {
 	return unsafe.Slice(unsafe.StringData(j.payload), len(j.payload)) //nolint:gosec // it does not change
 }
 
+// PayloadLen returns the number of bytes of the payload.
+func (j *Job) PayloadLen() int { return len(j.payload) }
+
 // SetPayload gives a new job its payload; nil is none. The job keeps it without a copy, and without
 // its capacity: every job is 8 bytes smaller so.
 func (j *Job) SetPayload(p []byte) {
@@ -106,7 +110,7 @@ func (j *Job) SetPayload(p []byte) {
 
 // hold gives a new job copies of its id and payload, in one allocation. The id keeps the payload
 // in memory: whatever outlives the job copies it.
-func (j *Job) hold(id string, payload []byte) {
+func (j *Job) Hold(id string, payload []byte) {
 	if len(payload) == 0 || len(id)+len(payload) > holdMax {
 		j.ID = strings.Clone(id)
 		j.SetPayload(bytes.Clone(payload))
@@ -144,7 +148,7 @@ type Execution struct {
 	// a heartbeat before it starts it, and has not done so.
 	Unconfirmed bool
 
-	timerAt int64 // the time of the lease's timer; derived, not encoded
+	TimerAt int64 // the time of the lease's timer; derived, not encoded
 }
 
 // Execution returns the execution of the job; never nil.
@@ -155,7 +159,7 @@ func (j *Job) Execution() *Execution {
 	return j.Exec
 }
 
-func (e *Execution) zero() bool {
+func (e *Execution) Zero() bool {
 	return e.Result == nil && e.LastError == "" && e.Worker == "" && e.ClaimedAt == 0 && e.Heartbeat == 0 && e.FinishedAt == 0 &&
 		e.LeaseMs == 0 && e.HeldMs == 0 && e.Token == 0 && e.Instance == 0 && !e.Unconfirmed
 }
@@ -173,14 +177,14 @@ func (j *Job) Change() *Job {
 }
 
 // ended reports whether a job in status s changes only by a request.
-func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
+func (s Status) Ended() bool { return s == Completed || s == Dead || s == Cancelled }
 
 // size returns the bytes of a job that count in quotas.
-func (j *Job) size() int64 {
-	return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Opt.textBytes()
+func (j *Job) Size() int64 {
+	return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Opt.TextBytes()
 }
 
-func (j *Job) group() string {
+func (j *Job) InGroup() string {
 	if j.Opt == nil {
 		return ""
 	}
@@ -208,7 +212,7 @@ type Details struct {
 	Content  string
 	InLine   bool // it waits for an earlier job of its sequence
 
-	timerAt int64 // the time of the timeout's timer; derived, not encoded
+	TimerAt int64 // the time of the timeout's timer; derived, not encoded
 }
 
 // LogMax is the largest log of an attempt, in bytes.
@@ -243,8 +247,8 @@ func (j *Job) Details() *Details {
 	return j.Det
 }
 
-// namesFor returns the names of objects for a caller of a tenant.
-func namesFor(tenant string, owned []string) []string {
+// NamesFor returns the names of objects for a caller of a tenant.
+func NamesFor(tenant string, owned []string) []string {
 	out := slices.Clone(owned)
 	for i, name := range out {
 		out[i] = tenants.NameFor(tenant, name)
@@ -268,7 +272,7 @@ func (j *Job) For(tenant string) *Job {
 	if out.Opt != nil {
 		o := *out.Opt
 		o.Batch, o.Cron, o.Unique.Key = tenants.NameFor(tenant, o.Batch), tenants.NameFor(tenant, o.Cron), tenants.NameFor(tenant, o.Unique.Key)
-		o.Limits, o.Sequence = namesFor(tenant, o.Limits), tenants.NameFor(tenant, o.Sequence)
+		o.Limits, o.Sequence = NamesFor(tenant, o.Limits), tenants.NameFor(tenant, o.Sequence)
 		out.Opt = &o
 	}
 	if out.Det != nil && len(out.Det.History) > 0 {
@@ -280,4 +284,49 @@ func (j *Job) For(tenant string) *Job {
 		out.Det = &d
 	}
 	return &out
+}
+
+// freeStatus returns the status of a job that has neither been claimed nor ended.
+func (j *Job) FreeStatus(now int64) Status {
+	if d := j.Details(); d.InLine || len(d.Waits) > 0 {
+		return Blocked
+	}
+	return j.ReadyStatus(now)
+}
+
+// readyStatus returns the status of a job that waits for no other job.
+func (j *Job) ReadyStatus(now int64) Status {
+	if j.RunAt > now {
+		return Scheduled
+	}
+	return Unclaimed
+}
+
+// changeDetails gives j a changed copy of its details, or nil if all of them are zero.
+func (j *Job) ChangeDetails(how func(*Details)) {
+	d := *j.Details()
+	how(&d)
+	if d.Zero() {
+		j.Det = nil
+		return
+	}
+	j.Det = &d
+}
+
+func (d *Details) Zero() bool {
+	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine
+}
+
+// producedSize is NewSize of the job that became j.
+func (j *Job) ProducedSize() int64 {
+	return int64(len(j.payload)) + j.Opt.TextBytes()
+}
+
+// Elapsed returns the time from at to now, at least 0.
+func Elapsed(at, now int64) int64 {
+	if at < 0 && now > math.MaxInt64+at {
+		return math.MaxInt64
+	}
+	return now - at
 }
