@@ -277,3 +277,55 @@ func BenchmarkEntry(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLimits measures claims beside keys without room, and beside jobs that are parked under one.
+func BenchmarkLimits(b *testing.B) {
+	scale := 1
+	if testing.Short() {
+		scale = 100
+	}
+	keyed := func(keys int) func(int) *fsmpb.NewJob {
+		return func(i int) *fsmpb.NewJob {
+			n := plainJob(i)
+			n.Limits = []string{fmt.Sprint("key-", i%keys)}
+			return n
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		jobs, keys int
+	}{{"full-keys", 200_000 / scale, 100_000 / scale}, {"parked-jobs", 1_000_000 / scale, 1}} {
+		b.Run(fmt.Sprintf("%s/jobs=%d/keys=%d", c.name, c.jobs, c.keys), func(b *testing.B) {
+			w, bytesPerJob := newWorld(keyed(c.keys), c.jobs)
+			w.do(setLimit("*", &fsmpb.LimitRule{Running: 1}))
+			var last *fsm.Job
+			for w.m.Ready(nil) { // one job of each key runs, and the others are parked
+				if jobs := w.do(claim("w", 1000))[0].Jobs; len(jobs) > 0 {
+					last = jobs[len(jobs)-1]
+				}
+			}
+			for name, run := range map[string]func(){
+				"claim-nothing": func() { w.do(claim("w", 1, "bench")) },
+				"enqueue+claim+complete-plain": func() {
+					id := benchID(w.made)
+					w.made++
+					w.do(enqueueType("bench", id))
+					w.do(complete("w", w.claim("bench").ID, 0))
+				},
+				"complete+claim": func() {
+					w.do(complete("w", last.ID, 0))
+					w.enqueue(1, func(n *fsmpb.NewJob) { n.Limits = last.Options().Limits })
+					last = w.claim("bench")
+				},
+			} {
+				b.Run(name, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						run()
+					}
+					b.ReportMetric(bytesPerJob, "B/job")
+				})
+			}
+		})
+	}
+}

@@ -51,6 +51,22 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 }
 
+func TestRulesOfLimitsAreBounded(t *testing.T) {
+	b := fsm.NewBuilder(fsm.Meta{Settings: fsm.DefaultSettings()})
+	for i := range 10_000 {
+		if err := b.AddLimit(&fsm.Limit{Name: fmt.Sprint("n", i), Rule: &fsmpb.LimitRule{Running: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, rule := b.Machine(), &fsmpb.LimitRule{}
+	r := apply(t, m, 1000, setLimit("one more", rule), setLimit("n77", rule), setLimit("n77", nil), setLimit("one more", rule), setLimit("n77", nil))
+	for i, want := range []fsm.Code{fsm.TooManyLimits, fsm.OK, fsm.OK, fsm.OK, fsm.NotFound} {
+		if r[i].Code != want {
+			t.Errorf("mutation %d: %v, want %v", i, r[i].Code, want)
+		}
+	}
+}
+
 func settings(name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: name}}}
 }

@@ -62,6 +62,9 @@ func countLog(t *rapid.T, met map[string]int) {
 			met[fmt.Sprintf("event %d %v→%v", e.kind, e.from, e.to)]++
 		}
 		countJobs(met, naive.jobs)
+		for _, did := range naive.did {
+			met[did]++
+		}
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
@@ -147,6 +150,17 @@ EditJob unique_taken
 EditJob payload_too_large
 EditJob too_many_bytes
 EditJob too_many_token_bytes
+SetLimit ok
+SetLimit not_found
+ThrottleLimit ok
+ThrottleLimit not_found
+ThrottleLimit stale_token
+ThrottleLimit wrong_worker
+ThrottleLimit not_running
+a claim parks a lane
+a claim moves a lane to another key
+a lane returns to a full group
+a line gives a job
 SetQueue ok
 SetQueue not_found
 PutCron ok

@@ -14,6 +14,7 @@ import (
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 )
 
 // everyKind has one mutation of each kind with every message in it, so that a
@@ -37,7 +38,8 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		putHook("h", outbox.AllKinds), deleteHook("other"), testHook("h"),
 		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "é", true), setQuiet("w", true),
-		{Op: &fsmpb.Mutation_EditJob{EditJob: &fsmpb.EditJob{Id: "a", Payload: []byte("2"), Tags: &fsmpb.Tags{Tags: []string{"x"}}, Quota: &fsmpb.Quota{Account: "q"}}}},
+		{Op: &fsmpb.Mutation_EditJob{EditJob: &fsmpb.EditJob{Id: "a", Payload: []byte("2"), Tags: &fsmpb.Tags{Tags: []string{"x"}}, Quota: &fsmpb.Quota{Account: "q"}, Limits: &fsmpb.Limits{Limits: []string{"k"}}}}},
+		setLimit("k*", &fsmpb.LimitRule{Running: 1, RateMilli: 2, Burst: 3}), throttleLimit("k", 5, "w", &fsmpb.Lease{JobId: "a", Token: 1}),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have
@@ -68,6 +70,7 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
 		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
 		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},
+		Limits: []string{"k", "l"},
 	}
 	if batch != "" {
 		n.After = []string{"a"}
@@ -250,6 +253,12 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		set(&fsmpb.SetQueue{Name: "t", Paused: new(false), Pause: &fsmpb.Pause{}}),
 		set(&fsmpb.SetQueue{Name: "t", Paused: new(true), Remove: true, Pause: &fsmpb.Pause{}}),
 		{Op: &fsmpb.Mutation_ReportHook{ReportHook: &fsmpb.ReportHook{Name: "h", Error: "503 \xff"}}},
+		withLimits("b", "a"), withLimits("a", "a"), withLimits("a*"), withLimits(""), withLimits("\xff"), withLimits(long[:fsm.LimitNameMax+1]),
+		withLimits("a/b\x00k"), withLimits("t\x00"), withLimits("1", "2", "3", "4", "5", "6", "7", "8", "9"),
+		{Op: &fsmpb.Mutation_EditJob{EditJob: &fsmpb.EditJob{Id: "a", Limits: &fsmpb.Limits{Limits: []string{"b", "a"}}}}},
+		setLimit("", nil), setLimit("a*b", nil), setLimit("**", nil), setLimit(long[:fsm.LimitNameMax+1], nil), setLimit("\xff*", nil),
+		setLimit("a", &fsmpb.LimitRule{Running: -1}), setLimit("a", &fsmpb.LimitRule{RateMilli: -1}), setLimit("a", &fsmpb.LimitRule{Burst: -1}),
+		throttleLimit("", 1, "", nil), throttleLimit("a*", 1, "", nil),
 		alert(&fsmpb.SetAlert{Subject: "503 \xff"}), alert(&fsmpb.SetAlert{Text: "503 \xff"}), // no state with them could be restored
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
@@ -258,6 +267,16 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 			t.Log(err)
 		}
 	}
+}
+
+// The longest keys and patterns, and those of a tenant, can be encoded.
+func TestLimitsThatAreTaken(t *testing.T) {
+	long, tenant := strings.Repeat("x", fsm.LimitNameMax), strings.Repeat("t", tenants.Max)+tenants.End
+	entry(t, &fsmpb.Batch{Mutations: []*fsmpb.Mutation{
+		withLimits(), withLimits(long), withLimits("1", "2", "3", "4", "5", "6", "7", "8"), withLimits(tenant + long),
+		setLimit("*", nil), setLimit(tenant+"*", nil), setLimit(tenant+long[1:]+"*", nil), setLimit(tenant+long, nil),
+		throttleLimit(tenant+long, -1, "", nil),
+	}})
 }
 
 // Elements of lists are never nil after decoding: encoding makes them empty.

@@ -18,7 +18,7 @@ func eventful(t testing.TB) *fsm.Machine {
 	for name, there := range map[string]int{
 		"turns": count(v.Turns), "holds": count(v.Holds), "requests": count(v.Requests), "claims": count(v.Claims),
 		"workers": v.WorkerCount(), "queues": count(v.Queues), "crons": v.CronCount(),
-		"batches": count(v.Batches("")),
+		"batches": count(v.Batches("")), "limits": count(v.Limits), "lanes": count(v.Lanes),
 	} {
 		if there == 0 {
 			t.Fatalf("an eventful machine has no %s", name)
@@ -65,7 +65,8 @@ func eventfulPast() []*fsmpb.Batch {
 			}}},
 			&fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "paused", JobId: "triggered"}}},
 			changeOf(fsm.RetryJobs, "later"), changeOf(fsm.CancelJobs, "triggered"),
-			enqueueAt(90_000, "much later")),
+			enqueueAt(90_000, "much later"),
+			setLimit("k*", &fsmpb.LimitRule{Running: 1}), throttleLimit("k1", 5000, "", nil), limitedJob("t", "x", "parked", "k1", "l")),
 	}
 }
 

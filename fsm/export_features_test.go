@@ -8,6 +8,7 @@ func (m *Machine) PutOff() (kinds []string) {
 	names := map[timerKind]string{
 		timerDue: "job due", timerLease: "lease", timerWorker: "worker", timerTimeout: "timeout",
 		timerPermit: "permit", timerRetain: "retention",
+		timerLimit: "limit",
 	}
 	m.timers.Scan(func(t timer) bool {
 		if t.at > m.meta.Now {
@@ -50,6 +51,14 @@ func (m *Machine) Features() (names []string) {
 	m.workers.Scan(func(w *Worker) bool { note("quiet workers", w.Quiet()); note("gone workers", w.Gone()); return true })
 	note("claims", m.claims.records.Len() > 0)
 	note("turns of groups", m.types.turns.Len() > 0)
+	note("rules of limits", m.types.limits.rules > 0)
+	note("parked lanes", m.types.limits.parked.Len() > 0)
+	m.types.limits.records.Scan(func(l *Limit) bool {
+		note("buckets of limits", l.LevelAtMs > 0)
+		note("holds of limits", l.HeldUntilMs > 0)
+		note("limits that will open", l.OpensAtMs > 0)
+		return true
+	})
 	note("schedules", m.crons.Len() > 0)
 	note("batches", m.batches.Len() > 0)
 	note("dependencies", m.counts[Blocked] > 0)

@@ -84,6 +84,8 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.workers.Tree, b.AddWorker),
 		addAll(m.claims.records, b.AddClaim),
 		addAll(m.types.settings, b.AddQueue),
+		addAll(m.types.limits.records, b.AddLimit),
+		addAll(m.types.limits.parked, b.AddLane),
 		addAll(m.types.turns, b.AddTurn),
 		addAll(m.crons.Tree, b.AddCron),
 		addAll(m.batches.Tree, b.AddBatch),
@@ -138,7 +140,11 @@ func (m *Machine) derived() []string {
 	for _, key := range slices.Sorted(maps.Keys(m.requests.byKey)) {
 		note("request %s: %d", key, m.requests.byKey[key].AtMs)
 	}
-	note("%d ids", m.ids.Len())
+	m.types.limits.keys.Scan(func(k *limitKey) bool {
+		note("limit %q: %d run, rule %v, record %v, %d lines", k.name, k.running, k.rule, k.record, len(k.lines))
+		return true
+	})
+	note("%d ids, %d rules, of prefixes %v", m.ids.Len(), m.types.limits.rules, m.types.limits.prefixes)
 	for _, name := range slices.Sorted(maps.Keys(m.types.queues)) {
 		lines = append(lines, m.types.queues[name].derived()...)
 	}
@@ -155,11 +161,22 @@ func (q *queue) derived() []string {
 	})
 	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
 		g := q.groups[name]
-		lines = append(lines, fmt.Sprintf("  group %q: %d run, turn %d", g.name, g.running, g.turn))
+		lines = append(lines, fmt.Sprintf("  group %q: %d run, turn %d, waits %v, %d jobs in lanes", g.name, g.running, g.turn, g.waiting, g.jobs))
 		g.ready.Scan(func(j *Job) bool { lines = append(lines, "    ready "+j.ID); return true })
+		for _, key := range slices.Sorted(maps.Keys(g.lanes)) {
+			l := g.lanes[key]
+			line := fmt.Sprintf("    lane %q, free %v:", l.limits, l.line == nil)
+			if l.line != nil {
+				line += fmt.Sprintf(" under %q, %d jobs in the line, first %v,", l.line.key.name, l.line.jobs, l == first(l.line.heads))
+			}
+			l.ready.Scan(func(j *Job) bool { line += " " + j.ID; return true })
+			lines = append(lines, line+" by "+l.head.ID)
+		}
 	}
 	return lines
 }
+
+func first[T any](tree *btree.Tree[T]) (min T) { min, _ = tree.Min(); return min }
 
 // checkCurrent checks that no index has a job in an old version.
 func (m *Machine) checkCurrent() (err error) {
@@ -177,6 +194,9 @@ func (m *Machine) checkCurrent() (err error) {
 		q.retained.Scan(func(j *Job) bool { return check("retained", j) })
 		for _, g := range q.groups {
 			g.ready.Scan(func(j *Job) bool { return check("ready", j) })
+			for _, l := range g.lanes {
+				l.ready.Scan(func(j *Job) bool { return check("lane", j) })
+			}
 		}
 	}
 	return err
@@ -215,6 +235,8 @@ func (m *Machine) timerOf(t timer) int64 {
 		return m.types.queues[t.key].retainAt
 	case timerResume:
 		return m.types.queues[t.key].resumeAt
+	case timerLimit:
+		return m.types.limits.find(t.key).timerAt
 	}
 	return m.workers.timerAt[t.key]
 }
@@ -252,6 +274,9 @@ const QuietMs = quietMs
 
 // Claims calls fn for the remembered claims, oldest first, until fn returns false.
 func (v *View) Claims(fn func(*ClaimRecord) bool) { v.claims.Scan(fn) }
+
+// Lanes calls fn for the parked lanes, by type, group and limits, until fn returns false.
+func (v *View) Lanes(fn func(*ParkedLane) bool) { v.parked.Scan(fn) }
 
 // Turns calls fn for the groups in a rotation, by type and group, until fn returns false.
 func (v *View) Turns(fn func(*Turn) bool) { v.turns.Scan(fn) }

@@ -33,8 +33,8 @@ func (w *workload) change(t *rapid.T) *fsmpb.Mutation {
 // editJob changes one or two fields, mostly of a job that is there.
 func (w *workload) editJob(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.EditJob{Id: w.someJob(t, nil), Retry: once(t, 3, "retry")}
-	if once(t, 3, "quota") {
-		op.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxBytes: pick(t, []int64{0, 3, 20}, "quota bytes")}
+	if once(t, 2, "quota") {
+		op.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxBytes: pick(t, []int64{1, 3, 20}, "quota bytes")}
 	}
 	if once(t, 6, "this job") {
 		op.Seq = w.someSeq(t)
@@ -44,7 +44,7 @@ func (w *workload) editJob(t *rapid.T) *fsmpb.Mutation {
 		op.Revision = &revision
 	}
 	for range roll(t, 3, "fields") {
-		switch roll(t, 5, "field") {
+		switch roll(t, 6, "field") {
 		case 0:
 			op.Payload = pick(t, [][]byte{{}, []byte("1"), []byte("12"), []byte("123456789")}, "payload")
 		case 1:
@@ -58,6 +58,8 @@ func (w *workload) editJob(t *rapid.T) *fsmpb.Mutation {
 		case 4:
 			attempts := int32(roll(t, 3, "max attempts"))
 			op.MaxAttempts = &attempts
+		case 5:
+			op.Limits = &fsmpb.Limits{Limits: pick(t, limitSets, "limits")}
 		}
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_EditJob{EditJob: op}}
@@ -270,7 +272,7 @@ func (w *workload) group(t *rapid.T) *fsmpb.Mutation {
 	for range roll(t, 5, "members") {
 		kinds := []drawn{w.complete, w.fail, w.heartbeat, w.release}
 		if once(t, 8, "other") {
-			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce}
+			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce, w.throttleLimit, w.setLimit}
 		}
 		op.Mutations = append(op.Mutations, pick(t, kinds, "member")(t))
 	}

@@ -137,6 +137,7 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 	if number%10 == 3 {
 		n.Backoff = w.backoff(t)
 	}
+	n.Limits = limitSets[(number+number/16%2*3)%len(limitSets)] // jobs of a type and group have two lists
 	if number%7 < 3 {
 		n.Unique = &fsmpb.Unique{Key: fmt.Sprint("k", number/8%2), Scope: uint32(1 + number%3)}
 		if number%3 == 2 {
@@ -148,6 +149,9 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 
 // distort makes a few jobs odd.
 func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
+	if once(t, 12, "other limits") {
+		n.Limits = pick(t, limitSets, "limits")
+	}
 	switch roll(t, 200, "oddity") {
 	case 199:
 		n.Priority = pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "priority")
@@ -174,6 +178,53 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	case 190:
 		n.TimeoutMs = odd(t, rapid.Int64(), "timeout")
 	}
+}
+
+// setLimit gives a pattern a rule that few jobs use up, or takes it away.
+func (w *workload) setLimit(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.SetLimit{Pattern: pick(t, []string{"a", "ab", "b", "a*", "*", "t1\x00a", "t1\x00*", "t1\x00a*", "none*"}, "pattern")}
+	if !once(t, 4, "remove") {
+		op.Rule = &fsmpb.LimitRule{Running: pick(t, []int64{1, 0, 2, math.MaxInt64}, "running")}
+		if rapid.Bool().Draw(t, "with a rate") {
+			op.Rule.RateMilli = pick(t, []int64{30_000, 100_000, 333, math.MaxInt64}, "rate")
+			op.Rule.Burst = pick(t, []int64{0, 1, 3, math.MaxInt64}, "burst")
+		}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetLimit{SetLimit: op}}
+}
+
+// lanes has jobs of one group, which may run few jobs, in several lanes, of which some wait for a key at first.
+func (w *workload) lanes(t *rapid.T) (muts []*fsmpb.Mutation) {
+	typ, group, few, op := pick(t, jobTypes[1:], "type"), pick(t, groups[1:], "group"), int64(1+roll(t, 2, "per group")), &fsmpb.Enqueue{}
+	for range 2 + roll(t, 3, "jobs") {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{
+			Id: fmt.Sprintf("l%04d", roll(t, 10_000, "id")), Type: typ, Group: group, Limits: pick(t, limitSets, "limits"), LeaseMs: 50,
+		})
+	}
+	return []*fsmpb.Mutation{
+		{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: typ, MaxRunningPerGroup: &few}}},
+		throttleLimit(pick(t, []string{"a", "b", "ab", "t1\x00a"}, "key"), sum(w.now, rapid.Int64Range(1, 20).Draw(t, "hold")), "", nil),
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}},
+		claim("w1", uint32(1+roll(t, 2, "max")), typ),
+	}
+}
+
+// throttleLimit holds a key: mostly for a worker that runs a job with it.
+func (w *workload) throttleLimit(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.ThrottleLimit{
+		Key:     pick(t, []string{"a", "b", "ab", "t1\x00a", "t1\x00b", "none"}, "key"),
+		UntilMs: sum(w.now, odd(t, rapid.SampledFrom([]int64{20, 5, 100, 0, -10}), "hold")),
+	}
+	if !once(t, 3, "without a lease") {
+		op.Worker, op.Lease = w.report(t)
+		if n := w.contents[op.Lease.JobId]; len(n.GetLimits()) > 0 && !once(t, 4, "any key") {
+			op.Key = pick(t, n.Limits, "own key")
+			if once(t, 3, "of nobody") {
+				_, op.Key = tenantAndName(op.Key)
+			}
+		}
+	}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}})
 }
 
 func (w *workload) backoff(t *rapid.T) *fsmpb.Backoff {

@@ -42,6 +42,9 @@ var (
 	workers   = []string{"w1", "w2", "", fsm.Anonymous, "w3"}
 	groups    = []string{"", "g1", "g2", "g3"}
 	tags      = []string{"t1", "t2", "t3"}
+	limitSets = [][]string{
+		nil, {"a"}, {"b"}, {"a", "b"}, nil, {"ab"}, {"t1\x00a", "t1\x00b"}, {"a", "ab", "b"},
+	}
 	cronNames = []string{"c1", "c2", "c3"}
 	batchIDs  = []string{"b1", "b2", "b3", "b4"}
 )
@@ -107,6 +110,9 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	for range w.size(t) {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
+	if once(t, 12, "lanes") {
+		b.Mutations = append(b.Mutations, w.lanes(t)...)
+	}
 	if once(t, 30, "check the state") {
 		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
 	}
@@ -166,14 +172,14 @@ type drawn = func(*rapid.T) *fsmpb.Mutation
 func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	often := []drawn{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.enqueue}
 	if w.crowded && once(t, 12, "limit") {
-		return w.setRate(t)
+		return pick(t, []drawn{w.setRate, w.setLimit}, "of")(t)
 	}
-	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
+	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.editJob, w.setQueue, w.setQueue, w.setLimit, w.throttleLimit, w.throttleLimit, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
 	rarely := []drawn{w.registerWorker, w.workerDead, w.setQuiet, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.token, w.token, w.hook, w.hook, w.hook}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:
 		return pick(t, rarely, "rare")(t)
-	case kind > 15:
+	case kind > 14:
 		return pick(t, sometimes, "kind")(t)
 	}
 	return pick(t, often, "often")(t)

@@ -153,6 +153,11 @@ func (m *model) withFields(old *fsm.Job, op *fsmpb.EditJob) *fsm.Job {
 		o.Tags = unrepeated(op.Tags.Tags)
 		j.Opt, changed = &o, true
 	}
+	if op.Limits != nil && !slices.Equal(op.Limits.Limits, old.Options().Limits) {
+		o := *j.Options()
+		o.Limits = op.Limits.Limits
+		j.Opt, changed = &o, true
+	}
 	if !changed {
 		return nil
 	}

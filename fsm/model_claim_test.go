@@ -30,13 +30,26 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 	if m.isQuiet(op.Worker) {
 		return res
 	}
-	for range min(max(op.Max, 1), fsm.ClaimJobsMax) {
+	for most := min(max(op.Max, 1), fsm.ClaimJobsMax); len(res.Jobs) < int(most); {
 		j := m.best(op.Types)
 		if j == nil {
 			break
 		}
-		res.Jobs = append(res.Jobs, m.lease(j, op))
+		returns := m.parkedUnder(j) != "" && m.groupIsFull(j.Type, j.Options().Group)
+		switch {
+		case m.fullKey(j.Options().Limits) == "" && !returns:
+			res.Jobs = append(res.Jobs, m.lease(j, op))
+			continue
+		case m.parkings == parkingsMax:
+			return m.claimed(op, res)
+		}
+		m.move(j)
 	}
+	return m.claimed(op, res)
+}
+
+// claimed remembers the answer to a claim.
+func (m *model) claimed(op *fsmpb.Claim, res fsm.Result) fsm.Result {
 	if op.RequestId != "" && len(res.Jobs) > 0 {
 		m.remember(op, res.Jobs)
 	}
@@ -96,6 +109,15 @@ func (m *model) bestOfType(typ string) (best *fsm.Job) {
 			best = head
 		}
 	}
+	var first *fsm.Job // of lines, which have no turn, and come before groups that have none
+	for _, key := range m.openLines(typ) {
+		if head := m.headOfLine(typ, key); first == nil || head.Priority > first.Priority {
+			first = head
+		}
+	}
+	if first != nil && (best == nil || first.Priority >= best.Priority) {
+		return first
+	}
 	return best
 }
 
@@ -136,7 +158,7 @@ func fullLevel(q *fsm.QueueSettings) int64 {
 
 func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 	m.meta.Token++
-	q := m.settingsOf(old.Type)
+	q, line := m.settingsOf(old.Type), m.parkedUnder(old)
 	j := m.change(old, func(j *fsm.Job) {
 		j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
 		j.Attempts = int32(min(int64(j.Attempts)+1, 1<<31-1))
@@ -154,7 +176,14 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 		taken.Level, taken.LevelAtMs = m.level(q)-permit, m.meta.Now
 		m.queues = put(m.queues, taken, byQueueName)
 	}
-	m.rotate(j)
+	m.takeKeys(j)
+	m.rotate(j) // of its own group, also if the job came from a line
+	if line != "" {
+		m.did = append(m.did, "a line gives a job")
+	}
+	if len(m.lane(j)) > 0 {
+		m.tryLane(j)
+	}
 	return j
 }
 
@@ -186,10 +215,10 @@ func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
 	}
 }
 
-// waitingGroups are the groups of a type that have unclaimed jobs, by name.
+// waitingGroups are the groups of a type that have unclaimed jobs outside of parked lanes, by name.
 func (m *model) waitingGroups(typ string) (groups []string) {
 	for _, j := range m.jobs {
-		if group := j.Options().Group; j.Type == typ && j.Status == fsm.Unclaimed && !slices.Contains(groups, group) {
+		if group := j.Options().Group; j.Type == typ && m.waits(j) && !slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
 	}
@@ -200,7 +229,7 @@ func (m *model) waitingGroups(typ string) (groups []string) {
 // head is the job of a group that is claimed first.
 func (m *model) head(typ, group string) (head *fsm.Job) {
 	for _, j := range m.jobs {
-		if j.Type == typ && j.Status == fsm.Unclaimed && j.Options().Group == group && (head == nil || claimedBefore(j, head)) {
+		if j.Type == typ && m.waits(j) && j.Options().Group == group && (head == nil || claimedBefore(j, head)) {
 			head = j
 		}
 	}
@@ -229,20 +258,24 @@ func (m *model) giveTurn(typ, group string) {
 	m.turns = put(m.turns, &fsm.Turn{Type: typ, Group: group, Turn: m.meta.LastTurn}, byTypeAndGroup)
 }
 
-// retakeTurn lets groups begin to wait, and cease to, by what became of a job.
+// retakeTurn lets lanes and groups begin to wait, and cease to, by what became of a job.
 func (m *model) retakeTurn(old, j *fsm.Job) {
-	waited, waits := old != nil && old.Status == fsm.Unclaimed, j != nil && j.Status == fsm.Unclaimed
-	if waited == waits {
-		return
-	}
 	one := cmp.Or(old, j)
 	typ, group := one.Type, one.Options().Group
+	waited := old != nil && m.waits(old) || slices.ContainsFunc(m.jobs, func(o *fsm.Job) bool {
+		return o.Seq != one.Seq && o.Type == typ && o.Options().Group == group && m.waits(o)
+	})
+	m.relane(old, j)
+	m.takeTurn(typ, group, waited)
+}
+
+// takeTurn gives a group a turn that has begun to wait, and takes it from one that waits no longer.
+func (m *model) takeTurn(typ, group string, waited bool) {
 	groups := m.waitingGroups(typ)
-	still := slices.Contains(groups, group)
-	if waited && !still {
+	switch waits := slices.Contains(groups, group); {
+	case waited && !waits:
 		m.turns = slices.DeleteFunc(slices.Clone(m.turns), func(t *fsm.Turn) bool { return t.Type == typ && t.Group == group })
-	}
-	if waits && m.unclaimed(typ, group) == 1 && len(groups) > 1 {
+	case !waited && waits && len(groups) > 1:
 		for _, other := range groups {
 			if other != group && m.turn(typ, other) == 0 {
 				m.giveTurn(typ, other)
@@ -250,13 +283,4 @@ func (m *model) retakeTurn(old, j *fsm.Job) {
 		}
 		m.giveTurn(typ, group)
 	}
-}
-
-func (m *model) unclaimed(typ, group string) (n int) {
-	for _, j := range m.jobs {
-		if j.Type == typ && j.Status == fsm.Unclaimed && j.Options().Group == group {
-			n++
-		}
-	}
-	return n
 }

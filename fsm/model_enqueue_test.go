@@ -14,8 +14,8 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 	before := m.copied()
 	res := fsm.Result{Jobs: make([]*fsm.Job, len(op.Jobs)), Codes: make([]fsm.Code, len(op.Jobs))}
 	blamed := -1
-	if len(op.Jobs) > 0 {
-		m.opening = op.NewBatch.GetId()
+	if id := op.NewBatch.GetId(); len(op.Jobs) > 0 && m.batch(id) == nil {
+		m.opening = id
 	}
 	defer func() { m.opening = "" }()
 	if res.Code = m.newBatch(op.NewBatch, len(op.Jobs)); res.Code == fsm.OK {
@@ -117,7 +117,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 		},
 		Opt: &fsm.Options{
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
-			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(),
+			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits,
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
 			},
@@ -164,7 +164,7 @@ func sameContent(a, b *fsm.Job) bool {
 		string(a.Payload()) == string(b.Payload()) && (a.Payload() == nil) == (b.Payload() == nil) &&
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
-		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch
+		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits)
 }
 
 // sameJob reports whether two requests mean the same; both may be absent.
@@ -271,6 +271,7 @@ func sizeOf(j *fsm.Job) int64 {
 func sentBytes(j *fsm.Job) int64 {
 	o := j.Options()
 	texts := append([]string{o.Group, o.Unique.Key, o.Batch}, append(unrepeated(o.Tags), unrepeated(o.After)...)...)
+	texts = append(texts, o.Limits...)
 	for _, h := range o.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
@@ -283,6 +284,7 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 		return 0
 	}
 	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
+	texts = append(texts, n.Limits...)
 	for _, h := range n.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}

@@ -25,6 +25,8 @@ type model struct {
 	workers    []*fsm.Worker        // by name
 	claims     []*fsm.ClaimRecord   // oldest first
 	queues     []*fsm.QueueSettings // by name
+	limits     []*fsm.Limit         // by name
+	parked     []*fsm.ParkedLane    // by type, group, then limits
 	turns      []*fsm.Turn          // by type, then group
 	crons      []*fsm.Cron          // by name
 	batches    []*fsm.JobBatch      // by id
@@ -38,6 +40,8 @@ type model struct {
 
 	random   uint64 // the random number of the entry
 	settling int    // how many waiters the entry may still settle
+	parkings int    // how many lanes claims moved in the entry
+	did      []string
 }
 
 // event is fsm.Event in a comparable form.
@@ -64,6 +68,7 @@ func (m *model) copied() *model {
 	c.jobs, c.workers, c.claims = slices.Clone(m.jobs), slices.Clone(m.workers), slices.Clone(m.claims)
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
+	c.limits, c.parked = slices.Clone(m.limits), slices.Clone(m.parked)
 	c.tokens, c.counted = slices.Clone(m.tokens), slices.Clone(m.counted)
 	c.events, c.hooks = slices.Clone(m.events), slices.Clone(m.hooks)
 	return &c
@@ -71,6 +76,7 @@ func (m *model) copied() *model {
 
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
 	m.events, m.hookNumber, m.random, m.settling = nil, 0, b.Random, waitersMax
+	m.parkings, m.did = 0, nil
 	m.meta.LSN = lsn
 	if len(b.Mutations) > 0 {
 		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {
@@ -82,6 +88,7 @@ func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
 	for _, mut := range b.Mutations {
 		results = append(results, m.request(mut))
 	}
+	m.reopen()
 	return results
 }
 
@@ -121,6 +128,10 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.editJob(op.EditJob)
 	case *fsmpb.Mutation_SetQueue:
 		return m.setQueue(op.SetQueue)
+	case *fsmpb.Mutation_SetLimit:
+		return m.setLimit(op.SetLimit)
+	case *fsmpb.Mutation_ThrottleLimit:
+		return m.throttleLimit(op.ThrottleLimit)
 	case *fsmpb.Mutation_PutCron:
 		return m.putCron(op.PutCron)
 	case *fsmpb.Mutation_PauseCron:
@@ -269,6 +280,7 @@ func (m *model) tick(now int64) {
 		}
 		m.fallsDue(d)
 	}
+	m.forgetLimits()
 	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.Now })
 	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresMs != 0 && k.ExpiresMs <= m.meta.Now })
 	m.settle()
@@ -378,7 +390,7 @@ func (m *model) remove(j *fsm.Job) {
 }
 
 // changed applies the consequences of a job that is new (no old), changed, or removed (no
-// j): an event, the totals, its group's turn, its batch's counts.
+// j): an event, the totals, its lane and its group's turn, its batch's counts.
 func (m *model) changed(old, j *fsm.Job) {
 	switch {
 	case j == nil:

@@ -119,6 +119,8 @@ func owned(t *rapid.T, m *fsmpb.Mutation) *fsmpb.Mutation {
 		op.Fail.Owner = owner
 	case *fsmpb.Mutation_Release:
 		op.Release.Owner = owner
+	case *fsmpb.Mutation_ThrottleLimit:
+		op.ThrottleLimit.Owner = owner
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
@@ -31,6 +32,20 @@ func checkJobs(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 		}
 		if !reflect.DeepEqual(bareJob(got), bareJob(want)) {
 			t.Fatalf("job %s\n got %+v\nwant %+v", want.ID, showJob(got), showJob(want))
+		}
+	}
+	for _, key := range []string{"a", "b", "ab", "t1\x00a", "t1\x00b"} {
+		use, waiting := m.LimitUse(key), 0
+		for _, j := range naive.jobs {
+			if j.Status == fsm.Unclaimed && naive.parkedUnder(j) == key {
+				if waiting++; v.WaitsForLimit(m.Job(j.ID)) != key {
+					t.Fatalf("job %s waits for %q, want %q", j.ID, v.WaitsForLimit(m.Job(j.ID)), key)
+				}
+			}
+		}
+		running := naive.running(func(j *fsm.Job) bool { return slices.Contains(j.Options().Limits, key) })
+		if int64(use.Running) != running || use.Waiting != waiting || !proto.Equal(use.Rule, naive.ruleOf(key)) {
+			t.Fatalf("use of %q: %+v, want %d running, %d waiting, rule %v", key, use, running, waiting, naive.ruleOf(key))
 		}
 	}
 	bytes += naive.recordBytes()
@@ -131,6 +146,8 @@ func collected[T any](scan func(func(*T) bool)) (list []*T) {
 // checkRecords compares the records beside jobs, workers and claims.
 func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	sameRecords(t, "settings", collected(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return q.String() })
+	sameRecords(t, "limits", collected(v.Limits), naive.limits, func(l *fsm.Limit) any { return l.String() })
+	sameRecords(t, "parked lanes", collected(v.Lanes), naive.parked, func(p *fsm.ParkedLane) any { return p.String() })
 	sameRecords(t, "turns", collected(v.Turns), naive.turns, func(o *fsm.Turn) any { return o.String() })
 	crons := collected(v.Crons(""))
 	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {

@@ -50,7 +50,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	bare := fsm.Bare(j)
 	o, full := *j.Options(), j.Details()
 	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
-	o.Headers = someOrNil(o.Headers)
+	o.Headers, o.Limits = someOrNil(o.Headers), someOrNil(o.Limits)
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
 		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Log: full.Log,
@@ -334,6 +334,13 @@ func (m *model) wakes() (at int64, ok bool) {
 			consider(m.permitAt(q))
 		}
 	}
+	for _, l := range m.limits {
+		if l.OpensAtMs != 0 {
+			consider(l.OpensAtMs)
+		} else if idle, ok := m.idleAt(l); ok {
+			consider(idle)
+		}
+	}
 	for _, c := range m.crons {
 		if !c.Paused && c.NextAtMs != 0 {
 			consider(c.NextAtMs)
@@ -367,7 +374,7 @@ func (m *model) permitAt(q *fsm.QueueSettings) int64 {
 // a type that is limited in other ways beside its rate.
 func (m *model) mayWake() bool {
 	for _, q := range m.queues {
-		if q.RateMilli > 0 && len(m.waitingGroups(q.Name)) > 0 {
+		if q.RateMilli > 0 && slices.ContainsFunc(m.jobs, func(j *fsm.Job) bool { return j.Type == q.Name && j.Status == fsm.Unclaimed }) {
 			return true
 		}
 	}

@@ -78,6 +78,7 @@ const mustPutOff = `put off: job due
 put off: lease
 put off: worker
 put off: timeout
+put off: limit
 put off: retention
 put off: waiters
 backoff
@@ -86,7 +87,11 @@ callbacks
 cancelled jobs
 claims
 dependencies
+buckets of limits
+holds of limits
 limits of running jobs
+limits that will open
+parked lanes
 paused schedules
 pauses
 priorities
@@ -94,6 +99,7 @@ rates
 removed jobs
 requests
 retention of a type
+rules of limits
 schedules
 timeouts
 turns of groups

@@ -30,6 +30,7 @@ func lived(t testing.TB) *fsm.Machine {
 		complete("w", "a", r[0].Jobs[0].Execution().Token),
 		fail("w", "b", r[0].Jobs[1].Execution().Token, "too bad", true),
 		fail(fsm.Anonymous, "c", r[1].Jobs[0].Execution().Token, "once more", false))
+	apply(t, m, 1004, setLimit("k*", &fsmpb.LimitRule{RateMilli: 1}), limitedJob("t", "g", "k1", "k"), limitedJob("t", "g", "k2", "k"), claim("w", 3))
 	return m
 }
 

@@ -68,8 +68,8 @@ func TestNoClaimSleepsOn(t *testing.T) {
 	})
 }
 
-// tightRates are rates that a few claims use up and a few steps of the clock
-// bring back.
+// tightRates are rates, and rules of limits, that a few claims use up and a few steps of the
+// clock bring back.
 func tightRates(t *rapid.T) (muts []*fsmpb.Mutation) {
 	for _, typ := range jobTypes[1:] {
 		rate, burst := pick(t, []int64{0, 20_000, 60_000}, "rate"), rapid.Int64Range(1, 4).Draw(t, "burst")
@@ -77,7 +77,7 @@ func tightRates(t *rapid.T) (muts []*fsmpb.Mutation) {
 			Name: typ, RateMilli: &rate, Burst: &burst,
 		}}})
 	}
-	return muts
+	return append(muts, setLimit("*", &fsmpb.LimitRule{Running: 1}), setLimit("ab", &fsmpb.LimitRule{RateMilli: 60_000}), setLimit("t1\x00*", &fsmpb.LimitRule{Running: 2, RateMilli: 30_000}))
 }
 
 // claims returns the claims of the next entry. Some of the working workers finish before
