@@ -95,8 +95,9 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 // AddLimit adds a rule of a pattern, and what is used of a key. Call it after the jobs were added.
 func (b *Builder) AddLimit(r *Limit) error {
 	l := &b.m.types.limits
-	used := min(r.Level, r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
-	valid := validRule(r.Rule) && (job.ValidKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
+	used := max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
+	valid := min(r.Level, r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && validRule(r.Rule) &&
+		(job.ValidKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
 	return add("limit", r.Name, l.records.Find(r) != nil, need(valid, errRange), func() {
 		l.records.Set(r)
 		if r.Rule != nil {

@@ -70,7 +70,7 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
 		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
 		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},
-		Limits: []string{"k", "l"},
+		Limits: []string{"k", "l"}, Sequence: "s",
 	}
 	if batch != "" {
 		n.After = []string{"a"}

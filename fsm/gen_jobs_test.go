@@ -152,6 +152,9 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	if once(t, 12, "other limits") {
 		n.Limits = pick(t, limitSets, "limits")
 	}
+	if once(t, 6, "in a sequence") {
+		n.Sequence = pick(t, []string{"s", "t"}, "sequence")
+	}
 	switch roll(t, 200, "oddity") {
 	case 199:
 		n.Priority = pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "priority")

@@ -155,7 +155,7 @@ func (k *limitKey) full() bool {
 
 // until returns when the key is not held and has a permit, or 0 if that is so now.
 func (k *limitKey) until(now int64) (at int64) {
-	if held := k.record.GetHeldUntilMs(); held > now {
+	if held := k.record.GetHeldUntilMs(); held > now || held == math.MaxInt64 {
 		at = held
 	}
 	if b := k.bucket(); b.rateMilli > 0 && b.levelAt(now) < permit {
@@ -197,7 +197,7 @@ func (t *types) review(k *limitKey) {
 
 func (t *types) refreshLines(k *limitKey) {
 	at := k.nextTime()
-	if at == math.MaxInt64 && at == t.meta.Now { // the time has saturated, and would come again and again
+	if at == math.MaxInt64 { // it never comes
 		at = 0
 	}
 	t.timers.move(&k.timerAt, at, timerLimit, k.name)
@@ -258,7 +258,7 @@ func (t *types) takeKeys(q *queue, j *Job) {
 	}
 }
 
-// setLimit replaces the rule of a pattern. It takes time in proportion to the keys in use.
+// setLimit replaces the rule of a pattern. It takes time in proportion to the keys in use that match it.
 func (e *entry) setLimit(op *fsmpb.SetLimit) Result {
 	l := &e.types.limits
 	had := l.records.Find(&Limit{Name: op.Pattern}).GetRule() != nil
@@ -271,8 +271,14 @@ func (e *entry) setLimit(op *fsmpb.SetLimit) Result {
 	pattern := strings.Clone(op.Pattern)
 	l.setRule(pattern, fsmpb.Clone(op.Rule))
 	l.key(pattern)
-	keys := make([]*limitKey, 0, l.keys.Len())
-	l.keys.Scan(func(k *limitKey) bool { keys = append(keys, k); return true })
+	prefix, isPrefix := strings.CutSuffix(pattern, "*")
+	keys := []*limitKey{l.find(pattern)}
+	if isPrefix {
+		l.keys.Ascend(&limitKey{name: prefix}, func(k *limitKey) bool {
+			keys = append(keys, k)
+			return strings.HasPrefix(k.name, prefix)
+		})
+	}
 	for _, k := range keys {
 		e.types.changeRule(k)
 	}
@@ -312,7 +318,7 @@ func (e *entry) throttleLimit(op *fsmpb.ThrottleLimit) Result {
 	if op.Lease != nil {
 		until = max(until, k.record.GetHeldUntilMs())
 	}
-	if until <= e.meta.Now {
+	if until <= e.meta.Now && until < math.MaxInt64 {
 		until = 0
 	}
 	if until != k.record.GetHeldUntilMs() {

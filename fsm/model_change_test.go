@@ -70,11 +70,13 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 			return j, fsm.UniqueTaken
 		}
 		return m.change(j, func(j *fsm.Job) {
-			j.Status, j.Attempts, j.AttemptEnd, j.Exec.Worker = fsm.Unclaimed, 0, fsm.NoEnd, ""
+			j.Attempts, j.AttemptEnd, j.Exec.Worker = 0, fsm.NoEnd, ""
 			j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = 0, 0, 0
 			details(j, func(d *fsm.Details) {
 				d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, fsm.Progress{}, 0, nil, 0
+				d.InLine = m.busy(j.Options().Sequence)
 			})
+			j.Status = m.waitingOrReady(j)
 		}), fsm.OK
 	case fsm.Scheduled:
 		return m.change(j, func(j *fsm.Job) { j.Status, j.RunAt = fsm.Unclaimed, m.meta.Now }), fsm.OK

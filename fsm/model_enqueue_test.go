@@ -117,7 +117,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 		},
 		Opt: &fsm.Options{
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
-			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits,
+			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits, Sequence: n.Sequence,
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
 			},
@@ -132,10 +132,10 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
-	j.Status = fsm.Blocked
-	if len(j.Details().Waits) == 0 {
-		j.Status = m.ready(j)
+	if m.busy(n.Sequence) {
+		details(j, func(d *fsm.Details) { d.InLine = true })
 	}
+	j.Status = m.waitingOrReady(j)
 	return j
 }
 
@@ -164,7 +164,7 @@ func sameContent(a, b *fsm.Job) bool {
 		string(a.Payload()) == string(b.Payload()) && (a.Payload() == nil) == (b.Payload() == nil) &&
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
-		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits)
+		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits) && x.Sequence == y.Sequence
 }
 
 // sameJob reports whether two requests mean the same; both may be absent.
@@ -271,7 +271,7 @@ func sizeOf(j *fsm.Job) int64 {
 func sentBytes(j *fsm.Job) int64 {
 	o := j.Options()
 	texts := append([]string{o.Group, o.Unique.Key, o.Batch}, append(unrepeated(o.Tags), unrepeated(o.After)...)...)
-	texts = append(texts, o.Limits...)
+	texts = append(texts, append(slices.Clone(o.Limits), o.Sequence)...)
 	for _, h := range o.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
@@ -284,7 +284,7 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 		return 0
 	}
 	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
-	texts = append(texts, n.Limits...)
+	texts = append(texts, append(slices.Clone(n.Limits), n.Sequence)...)
 	for _, h := range n.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}

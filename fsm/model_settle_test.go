@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,40 @@ func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
 	return waitsOn, ""
 }
 
+// busy is whether a job of the sequence has not ended.
+func (m *model) busy(sequence string) bool {
+	return sequence != "" && slices.ContainsFunc(m.jobs, func(j *fsm.Job) bool {
+		return j.Options().Sequence == sequence && !hasEnded(j.Status)
+	})
+}
+
+// moveOn gives each sequence a first job that has none, but jobs in line.
+func (m *model) moveOn() {
+	lines := map[string][]*fsm.Job{}
+	for _, j := range m.jobs {
+		if name := j.Options().Sequence; name != "" && !hasEnded(j.Status) {
+			lines[name] = append(lines[name], j)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		if slices.ContainsFunc(lines[name], func(j *fsm.Job) bool { return !j.Details().InLine }) {
+			continue
+		}
+		m.change(lines[name][0], func(j *fsm.Job) {
+			details(j, func(d *fsm.Details) { d.InLine = false })
+			j.Status = m.waitingOrReady(j)
+		})
+	}
+}
+
+// waitingOrReady is the status of a job that was not claimed.
+func (m *model) waitingOrReady(j *fsm.Job) fsm.Status {
+	if d := j.Details(); len(d.Waits) > 0 || d.InLine {
+		return fsm.Blocked
+	}
+	return m.ready(j)
+}
+
 // unsettled is the lowest id of a job that has a waiter to settle.
 func (m *model) unsettled() (lowest string, ok bool) {
 	for _, j := range m.jobs {
@@ -74,6 +109,7 @@ func (m *model) unsettled() (lowest string, ok bool) {
 // settle tells waiters what became of the jobs that they wait for, one after the
 // other: the first waiter of the lowest id that has one to settle.
 func (m *model) settle() {
+	m.moveOn()
 	for ; m.settling > 0; m.settling-- {
 		id, ok := m.unsettled()
 		if !ok {
@@ -98,9 +134,7 @@ func (m *model) settleOne(waiter *fsm.Job, id string, f effect, why string) {
 		details(j, func(d *fsm.Details) {
 			d.Waits = slices.DeleteFunc(d.Waits, func(w string) bool { return w == id })
 		})
-		if len(j.Details().Waits) == 0 {
-			j.Status = m.ready(j)
-		}
+		j.Status = m.waitingOrReady(j)
 	})
 }
 

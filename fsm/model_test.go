@@ -442,8 +442,8 @@ func details(j *fsm.Job, how func(*fsm.Details)) {
 // finish ends a job.
 func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
 	j.Status, j.AttemptEnd, j.Exec.FinishedAt = s, end, m.meta.Now
-	if len(j.Details().Waits) > 0 {
-		details(j, func(d *fsm.Details) { d.Waits = nil })
+	if d := j.Details(); len(d.Waits) > 0 || d.InLine {
+		details(j, func(d *fsm.Details) { d.Waits, d.InLine = nil, false })
 	}
 }
 

@@ -54,7 +54,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
 		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Log: full.Log,
-		Owner: full.Owner,
+		Owner: full.Owner, Revision: full.Revision, InLine: full.InLine,
 	}
 	bare.Opt, bare.Det = &o, &d
 	if reflect.ValueOf(o).IsZero() {

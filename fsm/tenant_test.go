@@ -32,7 +32,7 @@ var textsOfNobody = strings.Fields(`
 
 // ownedTexts name an object that belongs to the tenant of the mutation.
 var ownedTexts = strings.Fields(`
-	Request.key NewJob.batch NewJob.limits Unique.key NewBatch.id Limits.limits SetLimit.pattern ThrottleLimit.key ThrottleLimit.worker
+	Request.key NewJob.batch NewJob.limits NewJob.sequence Unique.key NewBatch.id Limits.limits SetLimit.pattern ThrottleLimit.key ThrottleLimit.worker
 	Claim.worker Heartbeat.worker Complete.worker Fail.worker Release.worker RegisterWorker.name WorkerDead.name SetQuiet.name
 	Filter.batch Filter.worker PutCron.name PauseCron.name DeleteCron.name TriggerCron.name
 `)

@@ -327,6 +327,7 @@ func (s *sheet) options(o *fsm.Options) {
 
 func (s *sheet) details(d *fsm.Details) {
 	s.text("waits", strings.Join(d.Waits, ","))
+	s.add("in line", "", d.InLine)
 	s.num("timeout", d.TimeoutMs, 0)
 	s.num("cancelAt", d.CancelAt, 0)
 	s.add("progress", fmt.Sprintf("%d%%@%d", d.Progress.Percent, d.ProgressAt), d.ProgressAt != 0)
