@@ -82,8 +82,8 @@ type Write struct {
 	// Err says what went wrong when Outcome is Unknown, and may give detail
 	// when it is Conflict. It is nil when Outcome is Committed.
 	//
-	// A write whose Outcome is Unknown and whose Err wraps ErrThrottled or
-	// ErrInvalidKey was not applied and never will be.
+	// A write whose Outcome is Unknown and whose Err wraps ErrThrottled,
+	// ErrInvalidKey or ErrContent was not applied and never will be.
 	Err error
 }
 
@@ -128,20 +128,29 @@ type Bucket interface {
 	Close() error
 }
 
-// Op names an operation of Bucket, for metrics and for fault rules.
+// Op names an operation of Bucket, Streamer or Signer, for metrics and for fault rules.
 type Op string
 
-// The operations of Bucket that reach the store.
+// The operations that reach the store. Those of Signer are carried out there later, by others.
 const (
 	OpGet         Op = "get"
 	OpPutIfAbsent Op = "put_if_absent"
 	OpPutIfMatch  Op = "put_if_match"
 	OpList        Op = "list"
 	OpDelete      Op = "delete"
+	OpPutStream   Op = "put_stream"
+	OpGetRange    Op = "get_range"
+	OpStat        Op = "stat"
+	OpSignPut     Op = "sign_put"
+	OpSignGet     Op = "sign_get"
 )
 
 // IsWrite reports whether op answers with a Write.
-func (o Op) IsWrite() bool { return o == OpPutIfAbsent || o == OpPutIfMatch }
+func (o Op) IsWrite() bool { return o == OpPutIfAbsent || o == OpPutIfMatch || o == OpPutStream }
+
+// Streams reports whether op takes as long as its bytes, and for a read as its reader: a time limit of
+// one request does not fit it.
+func (o Op) Streams() bool { return o == OpPutStream || o == OpGetRange }
 
 // MaxBatch is the most keys that DeleteBatch takes.
 const MaxBatch = 1000

@@ -2,16 +2,19 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Call is one operation on a decorated bucket.
 type Call struct {
 	Op    Op
 	Key   string // of a listing the prefix, of a batch its first key
-	Bytes int    // of the object that is offered for writing
+	Bytes int    // of the object that is offered for writing, or of the range that is asked for
 }
 
 // Answer is the outcome of a Call. The fields of other operations are zero.
@@ -21,6 +24,8 @@ type Answer struct {
 	Listed int // number of objects that a listing passed to its callback
 	Err    error
 	failed map[string]error // of a batch
+	stat   Stat
+	signed Signed
 }
 
 // Refuse returns the answer to a call that does not reach the store, or whose answer nobody waits for.
@@ -40,7 +45,11 @@ type Decorated struct {
 	around func(ctx context.Context, c Call, next func(context.Context) Answer) Answer
 }
 
-var _ BatchDeleter = (*Decorated)(nil)
+var (
+	_ BatchDeleter = (*Decorated)(nil)
+	_ Streamer     = (*Decorated)(nil)
+	_ Signer       = (*Decorated)(nil)
+)
 
 // Decorate returns a bucket that calls around for each call. next makes the call to inner, with a context of
 // around's choice; around calls it at most once, and may return before next does.
@@ -119,6 +128,113 @@ func (d *Decorated) DeleteBatch(ctx context.Context, keys []string) map[string]e
 		}
 	}
 	return a.failed
+}
+
+// PutStream implements Streamer.
+func (d *Decorated) PutStream(ctx context.Context, key string, r io.Reader, c Content) Write {
+	call := Call{OpPutStream, key, int(c.Size)}
+	inner, ok := d.inner.(Streamer)
+	if !ok {
+		return call.Refuse(errors.ErrUnsupported).Write
+	}
+	guarded := &guard{r: r}
+	defer guarded.end()
+	return d.around(ctx, call, func(ctx context.Context) Answer {
+		w := inner.PutStream(ctx, key, guarded, c)
+		return Answer{Write: w, Err: w.Err}
+	}).Write
+}
+
+// guard keeps a call that was left behind from its caller's reader.
+type guard struct {
+	mu sync.Mutex // held while r is read
+	r  io.Reader
+}
+
+// Read implements io.Reader.
+func (g *guard) Read(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.r == nil {
+		return 0, errOver
+	}
+	return g.r.Read(p)
+}
+
+func (g *guard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.r = nil
+}
+
+// GetRange implements Streamer. Only the call passes through the function, and not the reads of its body.
+func (d *Decorated) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	call := Call{OpGetRange, key, int(length)}
+	inner, ok := d.inner.(Streamer)
+	if !ok {
+		return nil, call.Refuse(errors.ErrUnsupported).Err
+	}
+	var mu sync.Mutex
+	var body io.ReadCloser // that no one has taken or closed
+	over := false
+	a := d.around(ctx, call, func(ctx context.Context) Answer {
+		got, err := inner.GetRange(ctx, key, offset, length)
+		mu.Lock()
+		defer mu.Unlock()
+		if over && err == nil {
+			return Answer{Err: errors.Join(errOver, got.Close())}
+		}
+		body = got
+		return Answer{Err: err}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	if a.Err != nil && body != nil { // the answer was lost
+		_ = body.Close()
+		body = nil
+	}
+	return body, a.Err
+}
+
+// Stat implements Streamer.
+func (d *Decorated) Stat(ctx context.Context, key string) (Stat, error) {
+	call := Call{Op: OpStat, Key: key}
+	inner, ok := d.inner.(Streamer)
+	if !ok {
+		return Stat{}, call.Refuse(errors.ErrUnsupported).Err
+	}
+	a := d.around(ctx, call, func(ctx context.Context) Answer {
+		s, err := inner.Stat(ctx, key)
+		return Answer{stat: s, Err: err}
+	})
+	return a.stat, a.Err
+}
+
+// SignPut implements Signer.
+func (d *Decorated) SignPut(ctx context.Context, key string, c Content, valid time.Duration) (Signed, error) {
+	return d.sign(ctx, Call{OpSignPut, key, int(c.Size)}, func(ctx context.Context, s Signer) (Signed, error) {
+		return s.SignPut(ctx, key, c, valid)
+	})
+}
+
+// SignGet implements Signer.
+func (d *Decorated) SignGet(ctx context.Context, key string, valid time.Duration) (Signed, error) {
+	return d.sign(ctx, Call{Op: OpSignGet, Key: key}, func(ctx context.Context, s Signer) (Signed, error) {
+		return s.SignGet(ctx, key, valid)
+	})
+}
+
+func (d *Decorated) sign(ctx context.Context, call Call, sign func(context.Context, Signer) (Signed, error)) (Signed, error) {
+	inner, ok := d.inner.(Signer)
+	if !ok {
+		return Signed{}, call.Refuse(errors.ErrUnsupported).Err
+	}
+	a := d.around(ctx, call, func(ctx context.Context) Answer {
+		s, err := sign(ctx, inner)
+		return Answer{signed: s, Err: err}
+	})
+	return a.signed, a.Err
 }
 
 // Close implements Bucket. It does not wait for calls that were left behind.

@@ -43,7 +43,7 @@ func Shared(second func(*testing.T, storage.Bucket) storage.Bucket) Option {
 // drivers whose pages are longer.
 func Objects(n int) Option { return func(s *suite) { s.objects = n } }
 
-// Run checks that what open returns keeps the contract of storage.Bucket. Each
+// Run checks that what open returns keeps the contracts of storage.Bucket and storage.Streamer. Each
 // call of open returns an empty bucket, which the suite closes.
 func Run(t *testing.T, open func(*testing.T) storage.Bucket, options ...Option) {
 	s := &suite{open: open, objects: 40}
@@ -76,6 +76,11 @@ func Run(t *testing.T, open func(*testing.T) storage.Bucket, options ...Option) 
 		{"OneReplacerWins", s.oneReplacerWins},
 		{"CountersAddUp", s.countersAddUp},
 		{"ReadsSeeWrites", s.readsSeeWrites},
+		{"Streams", s.streams},
+		{"StreamsCreate", s.streamsCreate},
+		{"StreamsCut", s.streamsCut},
+		{"StreamsEnd", s.streamsEnd},
+		{"StreamsRefuse", s.streamsRefuse},
 		{"Model", s.model},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -118,6 +119,47 @@ func (b broken) Delete(ctx context.Context, key string) error {
 	return b.Bucket.Delete(ctx, key)
 }
 
+func (b broken) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	switch b.how {
+	case "stream-overwrites":
+		if err := b.Bucket.Delete(ctx, key); err != nil {
+			return storage.Write{Err: err}
+		}
+	case "stream-keeps-cut", "stream-believes":
+		data, err := io.ReadAll(io.LimitReader(r, c.Size))
+		if err == nil || b.how == "stream-keeps-cut" {
+			b.Bucket.PutIfAbsent(ctx, key, data)
+		}
+		r = bytes.NewReader(data)
+	}
+	return b.Bucket.PutStream(ctx, key, r, c)
+}
+
+func (b broken) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	switch b.how {
+	case "range-too-long":
+		length++
+	case "range-of-nothing":
+		if body, err := b.Bucket.GetRange(ctx, key, offset, length); err == nil {
+			return body, nil
+		}
+		return io.NopCloser(strings.NewReader("")), nil
+	case "range-ignores-context":
+		if ctx.Err() == nil {
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+	return b.Bucket.GetRange(ctx, key, offset, length)
+}
+
+func (b broken) Stat(ctx context.Context, key string) (storage.Stat, error) {
+	st, err := b.Bucket.Stat(ctx, key)
+	if b.how == "stat-of-another" && err == nil {
+		st.Sum = &storage.Sum{}
+	}
+	return st, err
+}
+
 // TestBroken runs only in the children of TestSuiteCatches.
 func TestBroken(t *testing.T) {
 	how := os.Getenv(brokenEnv)
@@ -146,6 +188,14 @@ func TestSuiteCatches(t *testing.T) {
 		"never-stops":         "ListStops",
 		"unsorted":            "ListOrder",
 		"keeps-deleted":       "Delete",
+
+		"stream-overwrites":     "StreamsCreate",
+		"stream-keeps-cut":      "StreamsCut",
+		"stream-believes":       "StreamsCut",
+		"range-too-long":        "Streams",
+		"range-of-nothing":      "StreamsCreate",
+		"range-ignores-context": "StreamsEnd",
+		"stat-of-another":       "Streams",
 	} {
 		t.Run(how, func(t *testing.T) {
 			if how == "" {

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -95,13 +96,13 @@ const LeastSpan = 10 * time.Minute
 
 // Counts has the use of a bucket: requests by operation, and bytes.
 type Counts struct {
-	Gets     uint64
-	Creates  uint64 // PutIfAbsent
+	Gets     uint64 // Get, GetRange, Stat, SignGet
+	Creates  uint64 // PutIfAbsent, PutStream, SignPut
 	Replaces uint64 // PutIfMatch
 	Lists    uint64 // pages of listings
 	Deletes  uint64
 
-	BytesRead    uint64
+	BytesRead    uint64 // or asked for, of a range
 	BytesWritten uint64 // offered, whether the store took them or not
 }
 
@@ -121,14 +122,17 @@ func (c Counts) ByOp() map[string]uint64 {
 const listPage = 1000
 
 // add counts one operation with any outcome: a store charges for failed conditions, and a
-// request without an answer may have arrived.
+// request without an answer may have arrived. A signed request counts as one that is made once.
 func (c *Counts) add(o metered.Observation) {
+	if errors.Is(o.Err, errors.ErrUnsupported) {
+		return // nothing was sent
+	}
 	n := uint64(max(o.Bytes, 0))
 	switch o.Op {
-	case storage.OpGet:
+	case storage.OpGet, storage.OpGetRange, storage.OpStat, storage.OpSignGet:
 		c.Gets++
 		c.BytesRead += n
-	case storage.OpPutIfAbsent:
+	case storage.OpPutIfAbsent, storage.OpPutStream, storage.OpSignPut:
 		c.Creates++
 		c.BytesWritten += n
 	case storage.OpPutIfMatch:

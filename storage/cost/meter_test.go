@@ -68,6 +68,24 @@ func TestEveryRequestCounts(t *testing.T) {
 	}
 }
 
+// A stream is a request like others, and a signed request is one of its user's. If nothing could be signed, the
+// bytes pass through the node, whose request counts.
+func TestStreamsCount(t *testing.T) {
+	m := NewMeter(DefaultPrices("s3"), 0, newClock().now)
+	observe(m, storage.OpPutStream, metered.Committed, 1000)
+	observe(m, storage.OpSignPut, metered.OK, 100)
+	observe(m, storage.OpGetRange, metered.OK, 10)
+	observe(m, storage.OpStat, metered.OK, 0)
+	observe(m, storage.OpSignGet, metered.OK, 0)
+	for _, op := range []storage.Op{storage.OpSignPut, storage.OpSignGet} {
+		m.ObserveStorage(metered.Observation{Op: op, Result: metered.Failed, Bytes: 100, Err: errors.ErrUnsupported})
+	}
+	want := Counts{Creates: 2, Gets: 3, BytesRead: 10, BytesWritten: 1100}
+	if got := m.Report().Counts; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestStartIsNotProjected: twenty requests of a start in one second would be $259
 // a month.
 func TestStartIsNotProjected(t *testing.T) {

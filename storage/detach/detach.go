@@ -12,7 +12,8 @@
 // The Bucket calls the driver on a new goroutine. If the context ends first, the call
 // returns the context's error, and the goroutine continues until the driver returns. A
 // driver that obeys its context has Grace to return an error of its own. A detached write
-// may still be applied: its outcome is storage.Unknown. At most Max calls are detached;
+// may still be applied: its outcome is storage.Unknown. The reads of a range's body are not
+// calls, and wait for the driver. At most Max calls are detached;
 // while so many hang, further calls are refused at once.
 package detach
 

@@ -1,8 +1,12 @@
 package detach_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +29,7 @@ func TestConformance(t *testing.T) {
 type hung struct {
 	storage.Bucket
 	release chan struct{}
+	closed  chan struct{} // a body was closed
 }
 
 func (h hung) Get(context.Context, string) (storage.Object, error) {
@@ -49,9 +54,60 @@ func (h hung) Delete(context.Context, string) error {
 	return nil
 }
 
+// PutStream reads half of the stream before it hangs.
+func (h hung) PutStream(_ context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	half := make([]byte, c.Size/2)
+	if _, err := io.ReadFull(r, half); err != nil {
+		return storage.Write{Err: err}
+	}
+	<-h.release
+	return h.Bucket.(storage.Streamer).PutStream(context.Background(), key, io.MultiReader(bytes.NewReader(half), r), c)
+}
+
+func (h hung) GetRange(context.Context, string, int64, int64) (io.ReadCloser, error) {
+	<-h.release
+	return h, nil
+}
+
+func (h hung) Stat(context.Context, string) (storage.Stat, error) { return storage.Stat{}, nil }
+
+// Read and Close make h the body of a range, which must be closed.
+func (h hung) Read([]byte) (int, error) { return 0, io.EOF }
+
+func (h hung) Close() error {
+	close(h.closed)
+	return nil
+}
+
+// A write that is left behind cannot read its caller's stream any more, and so makes no object; the
+// body of a read that is left behind is closed.
+func TestStreamsThatAreLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hung{mem.New(), make(chan struct{}), make(chan struct{})}
+		b := detach.New(h)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w := b.PutStream(ctx, "k", strings.NewReader("abcd"), storage.Content{Size: 4, Sum: sha256.Sum256([]byte("abcd"))})
+		if w.Outcome != storage.Unknown || !errors.Is(w.Err, context.DeadlineExceeded) {
+			t.Errorf("%+v", w)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if body, err := b.GetRange(ctx, "k", 0, 1); body != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", body, err)
+		}
+		close(h.release)
+		<-h.closed
+		synctest.Wait()
+		if o, err := h.Bucket.Get(t.Context(), "k"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("the store has %q, %v", o.Data, err)
+		}
+	})
+}
+
 func TestCallsReturnWhenTheirContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hung{mem.New(), make(chan struct{})}
+		h := hung{Bucket: mem.New(), release: make(chan struct{})}
 		b := detach.New(h)
 		const limit = time.Second
 		began := time.Now()

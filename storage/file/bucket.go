@@ -44,7 +44,10 @@ type Bucket struct {
 	sync func(root *os.Root, dir string) error
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket   = (*Bucket)(nil)
+	_ storage.Streamer = (*Bucket)(nil)
+)
 
 // Open opens the bucket that file:///DIR stands for. See OpenDir.
 func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
@@ -128,10 +131,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (o storage.Object, err err
 	err = b.visit(func(v *visit) error {
 		data, sum, _, err := v.read(ctx, key)
 		o = storage.Object{Data: data, Version: version(sum)}
-		if absent(err) {
-			return storage.ErrNotFound
-		}
-		return err
+		return ofReader(err)
 	})
 	if err != nil {
 		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, b.dir, err)
@@ -152,24 +152,122 @@ type visit struct {
 // read returns the object and the hash of its bytes, and the chain as it was
 // before. An object that does not exist is an absent error.
 func (v *visit) read(ctx context.Context, key string) ([]byte, string, chain, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, "", chain{}, err
-	}
-	if err := v.resync(filepath.Dir(path(key)), chainDir(key)); err != nil {
-		return nil, "", chain{}, err
-	}
-	c, err := v.settle(key)
-	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
-		if data, sum, err := v.unpublished(key); err == nil {
-			return data, sum, c, nil
-		}
-		err = nil // published since
-	}
+	at, c, err := v.locate(ctx, key)
 	if err != nil {
 		return nil, "", c, err
 	}
-	data, sum, err := v.readObject(path(key))
+	data, sum, err := v.readObject(at)
+	if err != nil && at != path(key) { // published since
+		data, sum, err = v.readObject(path(key))
+	}
 	return data, sum, c, err
+}
+
+// locate returns the path of the file that has the object's bytes, and the chain as it was before. There may
+// be no such file.
+func (v *visit) locate(ctx context.Context, key string) (string, chain, error) {
+	if err := ctx.Err(); err != nil {
+		return "", chain{}, err
+	}
+	if err := v.resync(filepath.Dir(path(key)), chainDir(key)); err != nil {
+		return "", chain{}, err
+	}
+	c, err := v.settle(key)
+	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
+		if staged, err := v.unpublished(key); err == nil {
+			return staged, c, nil
+		}
+		err = nil // published since
+	}
+	return path(key), c, err
+}
+
+// open opens the object for reading. An object that does not exist is an absent error.
+func (v *visit) open(ctx context.Context, key string) (*os.File, int64, error) {
+	at, _, err := v.locate(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, size, err := v.openObject(at)
+	if err != nil && at != path(key) { // published since
+		f, size, err = v.openObject(path(key))
+	}
+	return f, size, err
+}
+
+// ofReader returns the error for a caller who reads.
+func ofReader(err error) error {
+	if absent(err) {
+		return storage.ErrNotFound
+	}
+	return err
+}
+
+// GetRange implements storage.Streamer.
+func (b *Bucket) GetRange(ctx context.Context, key string, offset, length int64) (body io.ReadCloser, err error) {
+	if err := storage.ValidateRange(key, offset, length); err != nil {
+		return nil, err
+	}
+	err = b.visit(func(v *visit) error {
+		f, size, err := v.open(ctx, key)
+		if err == nil {
+			end := min(offset+length, size)
+			body = &part{ctx: ctx, f: f, at: min(offset, end), end: end}
+		}
+		return ofReader(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get %q from %s: %w", key, b.dir, err)
+	}
+	return body, nil
+}
+
+// part reads a part of an object.
+type part struct {
+	ctx     context.Context
+	f       *os.File
+	at, end int64
+}
+
+// Read implements io.Reader.
+func (p *part) Read(into []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if p.at == p.end {
+		return 0, io.EOF
+	}
+	n, err := p.f.ReadAt(into[:min(int64(len(into)), p.end-p.at)], p.at)
+	p.at += int64(n)
+	switch {
+	case n > 0:
+		err = nil // the next read returns it
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF // it was cut since it was opened
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (p *part) Close() error { return p.f.Close() }
+
+// Stat implements storage.Streamer. The hash of an object is in no place other than its bytes.
+func (b *Bucket) Stat(ctx context.Context, key string) (s storage.Stat, err error) {
+	if err := storage.ValidateKey(key); err != nil {
+		return storage.Stat{}, err
+	}
+	err = b.visit(func(v *visit) error {
+		f, size, err := v.open(ctx, key)
+		if err != nil {
+			return ofReader(err)
+		}
+		s.Size = size
+		return f.Close()
+	})
+	if err != nil {
+		return storage.Stat{}, fmt.Errorf("stat %q in %s: %w", key, b.dir, err)
+	}
+	return s, nil
 }
 
 // readObject reads a file and hashes its bytes.

@@ -231,16 +231,16 @@ func (v *visit) publish(key string, n uint64, nonce, basis string) (itself bool,
 	return err == nil && to == path(key), err
 }
 
-// unpublished returns the bytes of the newest committed write that wait to be
+// unpublished returns the path of the newest committed write that waits to be
 // published, for a reader that may not do so itself.
-func (v *visit) unpublished(key string) ([]byte, string, error) {
+func (v *visit) unpublished(key string) (string, error) {
 	dir := chainDir(key)
 	c, err := v.readChain(dir)
 	if err != nil || c.highest == 0 {
-		return nil, "", errors.Join(err, fs.ErrNotExist)
+		return "", errors.Join(err, fs.ErrNotExist)
 	}
 	nonce, _, _ := strings.Cut(c.target, ".")
-	return v.readObject(filepath.Join(dir, stagedName(c.highest, nonce)))
+	return filepath.Join(dir, stagedName(c.highest, nonce)), nil
 }
 
 // tidy removes what the write n has made superfluous. An error is none: the

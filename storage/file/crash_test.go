@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"osqueue/storage"
 )
@@ -47,12 +49,53 @@ func dieIfAsked() {
 		return nil
 	}
 	o, err := b.Get(context.Background(), "k")
-	if errors.Is(err, storage.ErrNotFound) {
+	switch {
+	case step == stepStreaming:
+		b.PutStream(context.Background(), "k", io.MultiReader(strings.NewReader("new"), killer{}), storage.Content{Size: 6})
+	case errors.Is(err, storage.ErrNotFound):
 		b.PutIfAbsent(context.Background(), "k", []byte("new"))
-	} else {
+	default:
 		b.PutIfMatch(context.Background(), "k", []byte("new"), o.Version)
 	}
 	os.Exit(1) // not reached
+}
+
+// stepStreaming is the middle of a stream.
+const stepStreaming = "streaming"
+
+// killer is a stream whose reader dies.
+type killer struct{}
+
+func (killer) Read([]byte) (int, error) {
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// A writer that is killed in the middle of a stream leaves a file that is no object, and that is removed later.
+func TestKilledInAStream(t *testing.T) {
+	b := open(t, t.TempDir())
+	die(t, stepStreaming, b.dir)
+	if s, err := b.Stat(t.Context(), "k"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	tmp := filepath.Join(b.dir, tempDir)
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%d files are left, %v", len(left), err)
+	}
+	old := time.Now().Add(-2 * stale)
+	if err := os.Chtimes(filepath.Join(tmp, left[0].Name()), old, old); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, b.dir)
+	if left, err = os.ReadDir(tmp); err != nil || len(left) != 0 {
+		t.Errorf("%d files stay, %v", len(left), err)
+	}
+	c := storage.Content{Size: 3, Sum: hash([]byte("new"))}
+	if w := again.PutStream(t.Context(), "k", strings.NewReader("new"), c); w.Outcome != storage.Committed {
+		t.Fatal(w)
+	}
+	holds(t, again, "new")
 }
 
 func die(t *testing.T, step, dir string) {

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -42,7 +44,7 @@ func hash(data []byte) (sum [sha256.Size]byte) {
 
 // stage writes data to a new file and syncs it. It creates the private directories of
 // the bucket if they were removed.
-func (v *visit) stage(path string, data []byte) error {
+func (v *visit) stage(path string, data io.Reader) error {
 	err := v.writeNew(path, data)
 	if absent(err) && filepath.Dir(path) == tempDir {
 		if err := v.makePrivate(); err != nil {
@@ -59,12 +61,12 @@ func (v *visit) makePrivate() error {
 }
 
 // writeNew writes data to a new file and syncs it; nothing is left of a failure.
-func (v *visit) writeNew(path string, data []byte) error {
+func (v *visit) writeNew(path string, data io.Reader) error {
 	f, err := v.root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, data)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -145,7 +147,7 @@ func (v *visit) resync(dirs ...string) error {
 			continue
 		}
 		probe := filepath.Join(dir, ".sync-"+rand.Text())
-		err := v.writeNew(probe, nil)
+		err := v.writeNew(probe, strings.NewReader(""))
 		if err == nil {
 			err = errors.Join(v.sync(v.root, dir), v.root.Remove(probe))
 		}

@@ -24,7 +24,7 @@
 // # Writes
 //
 // A create gives the staged file its name by link(2), which fails if the name
-// is in use. That is all.
+// is in use. That is all. A stream goes to the staged file as it comes.
 //
 // A replacement is a compare-and-swap on the chain:
 //

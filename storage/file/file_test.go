@@ -43,6 +43,10 @@ func TestConformance(t *testing.T) {
 	)
 }
 
+func TestStreamsInLittleMemory(t *testing.T) { // not parallel: it counts all allocations
+	storagetest.StreamsInLittleMemory(t, open(t, t.TempDir()))
+}
+
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	load := storagetest.Load{Children: 4, Kills: 12, Acked: 60}

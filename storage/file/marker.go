@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"osqueue/storage"
 )
@@ -144,7 +145,7 @@ func (v *visit) marker() (string, error) {
 // a reader does not need the marker.
 func (v *visit) mark(id string) string {
 	staged := filepath.Join(tempDir, rand.Text())
-	if err := v.stage(staged, []byte(id+"\n")); err != nil {
+	if err := v.stage(staged, strings.NewReader(id+"\n")); err != nil {
 		return ""
 	}
 	defer func() { _ = v.root.Remove(staged) }()

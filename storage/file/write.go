@@ -1,10 +1,12 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -35,18 +37,33 @@ var errEdited = errors.New("another program changed the file during the write")
 
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(key, data, func(v *visit) error { return v.create(ctx, key, data) })
+	return b.putBytes(key, data, func(v *visit) error { return v.create(ctx, key, bytes.NewReader(data)) })
+}
+
+// PutStream implements storage.Streamer.
+func (b *Bucket) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	src, err := storage.NewSource(ctx, key, r, c)
+	if err != nil {
+		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.dir, err)}
+	}
+	defer func() { _ = src.Close() }() // its error is that of a read
+	return b.put(key, c.Sum, func(v *visit) error { return v.create(ctx, key, src) })
 }
 
 // PutIfMatch implements storage.Bucket.
 func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, was storage.Version) storage.Write {
-	return b.put(key, data, func(v *visit) error { return v.replace(ctx, key, data, was) })
+	return b.putBytes(key, data, func(v *visit) error { return v.replace(ctx, key, data, was) })
 }
 
-func (b *Bucket) put(key string, data []byte, write func(*visit) error) storage.Write {
+func (b *Bucket) putBytes(key string, data []byte, write func(*visit) error) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
+	return b.put(key, hash(data), write)
+}
+
+// put writes an object with that hash.
+func (b *Bucket) put(key string, sum storage.Sum, write func(*visit) error) storage.Write {
 	err := b.change(write)
 	switch {
 	case errors.Is(err, errChanged):
@@ -54,7 +71,7 @@ func (b *Bucket) put(key string, data []byte, write func(*visit) error) storage.
 	case err != nil:
 		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.dir, err)}
 	}
-	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(hash(data)))}
+	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(sum))}
 }
 
 // change is visit for a call that writes.
@@ -67,11 +84,11 @@ func (b *Bucket) change(do func(*visit) error) error {
 
 // create makes the object by giving the staged file its name, which fails if
 // the name is in use.
-func (v *visit) create(ctx context.Context, key string, data []byte) error {
-	_, _, _, err := v.read(ctx, key)
+func (v *visit) create(ctx context.Context, key string, data io.Reader) error {
+	f, _, err := v.open(ctx, key)
 	switch {
 	case err == nil:
-		return errChanged
+		return errors.Join(errChanged, f.Close())
 	case !absent(err):
 		return err
 	}
@@ -141,7 +158,7 @@ func (v *visit) tryReplace(ctx context.Context, key string, data []byte, was sto
 	}
 	dir, n, nonce := chainDir(key), c.highest+1, rand.Text()
 	staged := filepath.Join(dir, stagedName(n, nonce))
-	if err := v.stage(staged, data); err != nil {
+	if err := v.stage(staged, bytes.NewReader(data)); err != nil {
 		return gone(err)
 	}
 	taken, err := v.take(ctx, dir, n, nonce, basis)

@@ -27,12 +27,19 @@ const (
 type Bucket struct {
 	location  remote.Location
 	transport *http.Transport
+	http      *http.Client
 	client    *gcs.Client
 	handle    *gcs.BucketHandle
-	key       string // of the encryption at rest; "": the bucket's own setting
+	key       string    // of the encryption at rest; "": the bucket's own setting
+	base      string    // the address of the store
+	keys      *rotating // nil: an emulator, without credentials
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket   = (*Bucket)(nil)
+	_ storage.Streamer = (*Bucket)(nil)
+	_ storage.Signer   = (*Bucket)(nil)
+)
 
 // Open opens the bucket that a gs:// URL stands for; doc.go describes the URL.
 // It looks for credentials, and sends nothing to the store.
@@ -59,19 +66,23 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 
 // open makes the client of the store at base.
 func open(ctx context.Context, l remote.Location, base string, sender http.RoundTripper, t *http.Transport) (*Bucket, error) {
+	sends := &http.Client{
+		Transport:     sender,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	client, err := gcs.NewClient(context.WithoutCancel(ctx),
 		gcs.WithJSONReads(), gcs.WithDisabledClientMetrics(),
 		option.WithEndpoint(base+"/storage/v1/"),
 		option.WithoutAuthentication(), // the sender authorizes requests
-		option.WithHTTPClient(&http.Client{
-			Transport:     sender,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}))
+		option.WithHTTPClient(sends))
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", l, err)
 	}
 	client.SetRetry(gcs.WithPolicy(gcs.RetryAlways), gcs.WithMaxAttempts(readAttempts))
-	return &Bucket{location: l, transport: t, client: client, handle: client.Bucket(l.Bucket), key: l.Params["kms-key"]}, nil
+	keys, _ := sender.(*rotating)
+	return &Bucket{
+		location: l, transport: t, http: sends, client: client, handle: client.Bucket(l.Bucket), key: l.Params["kms-key"], base: base, keys: keys,
+	}, nil
 }
 
 // Close implements storage.Bucket.

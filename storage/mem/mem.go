@@ -9,8 +9,10 @@ package mem
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -30,7 +32,10 @@ type Bucket struct {
 	writes uint64
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket   = (*Bucket)(nil)
+	_ storage.Streamer = (*Bucket)(nil)
+)
 
 // New returns an empty bucket.
 func New() *Bucket {
@@ -105,6 +110,62 @@ func (b *Bucket) put(
 	v := storage.Version(strconv.FormatUint(b.writes, 10))
 	b.objects[key] = storage.Object{Data: data, Version: v}
 	return storage.Write{Outcome: storage.Committed, Version: v}
+}
+
+// PutStream implements storage.Streamer. The object is in memory, as all are.
+func (b *Bucket) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	fail := func(err error) storage.Write {
+		return storage.Write{Err: fmt.Errorf("put %q in memory: %w", key, err)}
+	}
+	src, err := storage.NewSource(ctx, key, r, c)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = src.Close() }() // its error is that of a read
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return fail(err)
+	}
+	return b.PutIfAbsent(ctx, key, data)
+}
+
+// GetRange implements storage.Streamer.
+func (b *Bucket) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if err := storage.ValidateRange(key, offset, length); err != nil {
+		return nil, err
+	}
+	o, err := b.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &part{ctx, io.NewSectionReader(bytes.NewReader(o.Data), offset, length)}, nil
+}
+
+// part reads a part of an object for as long as its context lives.
+type part struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (p *part) Read(into []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(into)
+}
+
+// Close implements io.Closer.
+func (*part) Close() error { return nil }
+
+// Stat implements storage.Streamer.
+func (b *Bucket) Stat(ctx context.Context, key string) (storage.Stat, error) {
+	o, err := b.Get(ctx, key)
+	if err != nil {
+		return storage.Stat{}, err
+	}
+	sum := storage.Sum(sha256.Sum256(o.Data))
+	return storage.Stat{Size: int64(len(o.Data)), Sum: &sum}, nil
 }
 
 // List implements storage.Bucket. It lists the keys of one moment.

@@ -2,8 +2,10 @@ package metered_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +55,14 @@ func TestObservations(t *testing.T) {
 		b.Delete(ctx, "k")
 		b.Delete(ctx, "k")
 		b.List(ctx, "p/", func(storage.Info) bool { return true })
+		b.PutStream(ctx, "s", strings.NewReader("abcdef"), storage.Content{Size: 6, Sum: sha256.Sum256([]byte("abcdef"))})
+		b.PutStream(ctx, "s", strings.NewReader("x"), storage.Content{Size: 1, Sum: sha256.Sum256([]byte("x"))})
+		hit(fault.LoseRequest, 0)
+		b.PutStream(ctx, "lost", strings.NewReader("x"), storage.Content{Size: 1})
+		b.GetRange(ctx, "s", 1, 4)
+		b.GetRange(ctx, "none", 1, 4)
+		b.Stat(ctx, "s")
+		b.SignGet(ctx, "s", time.Hour) // memory cannot
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		b.Get(ended, "k")
@@ -69,6 +79,12 @@ put_if_match k throttled 0 0s
 delete k error 0 0s
 delete k ok 0 0s
 list p/ ok 0 0s
+put_stream s committed 6 0s
+put_stream s conflict 1 0s
+put_stream lost unknown 1 0s
+get_range s ok 4 0s
+get_range none not_found 4 0s
+stat s ok 0 0s
 get k cancelled 0 0s
 `
 		if got != want {

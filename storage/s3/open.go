@@ -50,6 +50,8 @@ type Bucket struct {
 var (
 	_ storage.Bucket       = (*Bucket)(nil)
 	_ storage.BatchDeleter = (*Bucket)(nil)
+	_ storage.Streamer     = (*Bucket)(nil)
+	_ storage.Signer       = (*Bucket)(nil)
 )
 
 // SetPageSize sets the number of keys in an answer to a listing, so that tests can list in

@@ -9,8 +9,9 @@
 //
 // Rates are token buckets of a tenth of the minute's amount: a quiet minute may
 // be followed by a burst of that size, so any 60 seconds see at most 110 % of
-// the rate. A listing counts as a read. Deletes pass: S3 and GCS do not charge
-// them. The counts live in the process; a restart starts a new day.
+// the rate. A listing counts as a read, and a request of others when it is signed.
+// Deletes pass: S3 and GCS do not charge them. The counts live in the process; a
+// restart starts a new day.
 package throttle
 
 import (
@@ -82,7 +83,7 @@ func (b *Bucket) admit(ctx context.Context, op storage.Op) error {
 	switch {
 	case op == storage.OpDelete:
 		return nil
-	case !op.IsWrite():
+	case !op.IsWrite() && op != storage.OpSignPut:
 		return b.reads.wait(ctx)
 	}
 	taken, err := b.day.take(time.Now())

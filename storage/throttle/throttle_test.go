@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,37 @@ func TestRefusesWhatCannotWait(t *testing.T) {
 			t.Fatalf("stats %+v", s)
 		}
 	})
+}
+
+// signing is a bucket that signs everything.
+type signing struct{ *mem.Bucket }
+
+func (signing) SignPut(context.Context, string, storage.Content, time.Duration) (storage.Signed, error) {
+	return storage.Signed{Method: http.MethodPut}, nil
+}
+
+func (signing) SignGet(context.Context, string, time.Duration) (storage.Signed, error) {
+	return storage.Signed{Method: http.MethodGet}, nil
+}
+
+// A request that others make is taken from the budget when it is signed.
+func TestSignedRequestsCount(t *testing.T) {
+	b, err := throttle.New(signing{mem.New()}, throttle.Config{WritesPerDay: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.SignPut(t.Context(), "k", storage.Content{}, time.Hour); err != nil || r.Method != http.MethodPut {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r, err := b.SignPut(t.Context(), "k", storage.Content{}, time.Hour); r.Method != "" || !errors.Is(err, storage.ErrThrottled) {
+		t.Errorf("the second one of a day with one write: %+v, %v", r, err)
+	}
+	if r, err := b.SignGet(t.Context(), "k", time.Hour); err != nil || r.Method != http.MethodGet {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if s := b.Stats(); s.TotalWrites != 1 || s.TotalReads != 1 {
+		t.Errorf("%+v", s)
+	}
 }
 
 func TestCancelWhileWaiting(t *testing.T) {

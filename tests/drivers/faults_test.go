@@ -2,8 +2,10 @@ package drivers_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +151,19 @@ func runFaults(t *testing.T, d driver) {
 				t.Errorf("get = %q, %v; want an error other than ErrNotFound", o.Data, err)
 			}
 		})
+		run("range/"+name, func(t *testing.T, h *faulty) {
+			r.begin(h.proxy)
+			data, err := rangeOf(h.within(4*time.Second), h.bucket.(storage.Streamer), "k", 1, 2)
+			switch {
+			case len(h.proxy.Hits()) == 0:
+				t.Fatal("the fault did not fire")
+			case err != nil && r.works && r.mayFail:
+			case r.works && (err != nil || string(data) != "ld"):
+				t.Errorf("range = %q, %v", data, err)
+			case !r.works && (err == nil || errors.Is(err, storage.ErrNotFound)):
+				t.Errorf("range = %q, %v; want an error other than ErrNotFound", data, err)
+			}
+		})
 		run("list/"+name, func(t *testing.T, h *faulty) {
 			r.begin(h.proxy)
 			n := 0
@@ -158,6 +173,15 @@ func runFaults(t *testing.T, d driver) {
 			}
 		})
 	}
+}
+
+func rangeOf(ctx context.Context, b storage.Streamer, key string, offset, length int64) ([]byte, error) {
+	body, err := b.GetRange(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(body)
+	return data, errors.Join(err, body.Close())
 }
 
 // readFaults are faults of reads and listings, and whether they work nevertheless. A driver may give up
@@ -226,6 +250,9 @@ var puts = []put{
 	}},
 	{"PutIfAbsent", "fresh", "", func(ctx context.Context, h *faulty) storage.Write {
 		return h.bucket.PutIfAbsent(ctx, "fresh", []byte("new"))
+	}},
+	{"PutStream", "fresh", "", func(ctx context.Context, h *faulty) storage.Write {
+		return h.bucket.(storage.Streamer).PutStream(ctx, "fresh", strings.NewReader("new"), storage.Content{Size: 3, Sum: sha256.Sum256([]byte("new"))})
 	}},
 }
 

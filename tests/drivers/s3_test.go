@@ -113,3 +113,11 @@ func TestPrefixesAreApart(t *testing.T) {
 		t.Errorf("get by the longer key: %q, %v", o.Data, err)
 	}
 }
+
+// TestSigned uses signed requests against a server that checks signatures, which gofakes3 does not.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	b := openS3At(t, "s3://bucket/signed?region=us-east-1&endpoint="+store.Server(t, store.VersityGW))
+	defer b.Close()
+	storagetest.Signs(t, b, true)
+}

@@ -130,7 +130,7 @@ func (b *boundBucket) observe(o metered.Observation) {
 		b.failed(o)
 		return
 	}
-	if o.Op == storage.OpGet {
+	if o.Op == storage.OpGet || o.Op == storage.OpGetRange {
 		b.traffic.read.Add(int64(o.Bytes))
 	} else {
 		b.traffic.written.Add(int64(o.Bytes))
@@ -152,9 +152,9 @@ func (b *boundBucket) failed(o metered.Observation) {
 	}
 }
 
-// within bounds a request other than a listing.
+// within bounds a request other than a listing or a stream.
 func (b *boundBucket) within(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
-	if c.Op == storage.OpList {
+	if c.Op == storage.OpList || c.Op.Streams() {
 		return next(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,26 @@ func TestOfflineGoesOnWhileTheBucketAnswers(t *testing.T) {
 	})
 	if err != nil || lost.Hits() == 0 {
 		t.Errorf("%v after %d", err, lost.Hits())
+	}
+}
+
+// The body of a range is read after its request has ended.
+func TestTheTimeoutDoesNotCutStreams(t *testing.T) {
+	b := mem.New()
+	b.PutIfAbsent(t.Context(), "key", []byte("data"))
+	err := newOffline(time.Minute).run(t.Context(), func(ctx context.Context, all *buckets) error {
+		body, err := all.bound("mem://it", b).(storage.Streamer).GetRange(ctx, "key", 1, 2)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		if data, err := io.ReadAll(body); err != nil || string(data) != "at" {
+			return fmt.Errorf("%q, %w", data, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

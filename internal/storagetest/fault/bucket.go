@@ -1,10 +1,14 @@
 package fault
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
+	"testing/iotest"
 
 	"osqueue/internal/sleep"
 	"osqueue/storage"
@@ -23,7 +27,10 @@ type Bucket struct {
 	deliveries sync.WaitGroup
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket   = (*Bucket)(nil)
+	_ storage.Streamer = (*Bucket)(nil)
+)
 
 // New decorates inner. The seed decides which operations are hit by rules with
 // a probability, given the same order of operations.
@@ -87,6 +94,12 @@ func (b *Bucket) write(
 	if i == nil {
 		return put(ctx, data)
 	}
+	return b.hit(ctx, i, op, key, data, put)
+}
+
+func (b *Bucket) hit(
+	ctx context.Context, i *Injection, op storage.Op, key string, data []byte, put func(context.Context, []byte) storage.Write,
+) storage.Write {
 	switch i.rule.Kind {
 	case LoseAnswer:
 		w := put(context.WithoutCancel(ctx), data) // it reaches the store, whatever becomes of the caller
@@ -104,6 +117,53 @@ func (b *Bucket) write(
 	}
 	return put(ctx, data)
 }
+
+// PutStream implements storage.Streamer. A stream that is hit is read into memory first.
+func (b *Bucket) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	i := b.pick(storage.OpPutStream, key)
+	if i == nil {
+		return b.streams().PutStream(ctx, key, r, c)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, c.Size))
+	if err != nil {
+		return storage.Write{Err: fmt.Errorf("%w: %w", storage.ErrContent, err)}
+	}
+	return b.hit(ctx, i, storage.OpPutStream, key, data, func(ctx context.Context, data []byte) storage.Write {
+		return b.streams().PutStream(ctx, key, bytes.NewReader(data), c)
+	})
+}
+
+// GetRange implements storage.Streamer.
+func (b *Bucket) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	i := b.pick(storage.OpGetRange, key)
+	if err := i.before(ctx, storage.OpGetRange, key); err != nil {
+		return nil, err
+	}
+	body, err := b.streams().GetRange(ctx, key, offset, length)
+	if err != nil || i == nil {
+		return body, err
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, err
+	}
+	spoiled := io.Reader(bytes.NewReader(i.spoil(data)))
+	if i.rule.Kind == Truncate {
+		spoiled = io.MultiReader(spoiled, iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	return io.NopCloser(spoiled), nil
+}
+
+// Stat implements storage.Streamer.
+func (b *Bucket) Stat(ctx context.Context, key string) (storage.Stat, error) {
+	if err := b.pick(storage.OpStat, key).before(ctx, storage.OpStat, key); err != nil {
+		return storage.Stat{}, err
+	}
+	return b.streams().Stat(ctx, key)
+}
+
+// streams returns the inner bucket, which must have streams if they are used.
+func (b *Bucket) streams() storage.Streamer { return b.inner.(storage.Streamer) }
 
 // List implements storage.Bucket.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {

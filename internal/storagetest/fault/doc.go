@@ -22,7 +22,8 @@
 //
 // Reads and deletes that are hit by LoseRequest or Throttle return an error,
 // and by Stall or Slow wait. Garble and Truncate change what a Get returns: a
-// version with the wrong bytes, which is what a broken proxy would send.
+// version with the wrong bytes, which is what a broken proxy would send. A range
+// that is truncated ends with an error, as the contract demands.
 //
 // With no rule the decorator is transparent, which the conformance suite checks.
 package fault

@@ -2,8 +2,10 @@ package fault_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +103,54 @@ func TestReadsHit(t *testing.T) {
 		}
 		if kind == fault.Truncate && string(o.Data) != "o" {
 			t.Errorf("truncated to %q", o.Data)
+		}
+	}
+}
+
+func TestStreamsHit(t *testing.T) {
+	c := storage.Content{Size: 3, Sum: sha256.Sum256([]byte("new"))}
+	for kind, want := range map[fault.Kind]struct {
+		outcome storage.Outcome
+		there   bool
+		err     error
+	}{
+		fault.LoseRequest: {storage.Unknown, false, fault.ErrInjected},
+		fault.LoseAnswer:  {storage.Unknown, true, fault.ErrInjected},
+		fault.DeliverLate: {storage.Unknown, false, fault.ErrInjected},
+		fault.Reject:      {storage.Conflict, false, fault.ErrInjected},
+		fault.Throttle:    {storage.Unknown, false, storage.ErrThrottled},
+		fault.Slow:        {storage.Committed, true, nil},
+	} {
+		b, inner, _ := setup(t)
+		i := b.Inject(fault.Rule{Kind: kind, Ops: []storage.Op{storage.OpPutStream}})
+		w := b.PutStream(t.Context(), "s", strings.NewReader("new"), c)
+		if w.Outcome != want.outcome || !errors.Is(w.Err, want.err) {
+			t.Errorf("%s: %+v", kind, w)
+		}
+		if _, err := inner.Get(t.Context(), "s"); (err == nil) != want.there {
+			t.Errorf("%s: the store answers %v", kind, err)
+		}
+		if kind == fault.DeliverLate {
+			if late := i.Release(t.Context()); len(late) != 1 || late[0].Outcome != storage.Committed {
+				t.Errorf("delivered late: %+v", late)
+			}
+		}
+	}
+	for kind, want := range map[fault.Kind]string{fault.LoseRequest: "", fault.Throttle: "", fault.Garble: "<html>", fault.Truncate: "l", fault.Slow: "ld"} {
+		b, _, _ := setup(t)
+		b.Inject(fault.Rule{Kind: kind, Ops: []storage.Op{storage.OpGetRange, storage.OpStat}})
+		body, err := b.GetRange(t.Context(), "k", 1, 2)
+		if (err != nil) != (want == "") {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if err == nil {
+			got, err := io.ReadAll(body)
+			if !strings.HasPrefix(string(got), want) || (err != nil) != (kind == fault.Truncate) {
+				t.Errorf("%s: %q, %v", kind, got, err)
+			}
+		}
+		if _, err := b.Stat(t.Context(), "k"); (err != nil) != (want == "") {
+			t.Errorf("%s: stat: %v", kind, err)
 		}
 	}
 }

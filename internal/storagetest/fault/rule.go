@@ -37,7 +37,7 @@ func (k Kind) applies(op storage.Op) bool {
 	case LoseAnswer, DeliverLate, Reject:
 		return op.IsWrite()
 	case Garble, Truncate:
-		return op == storage.OpGet
+		return op == storage.OpGet || op == storage.OpGetRange
 	default:
 		return true
 	}

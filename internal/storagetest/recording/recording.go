@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -26,7 +27,7 @@ type How string
 
 // The ways in which an entry comes into the history.
 const (
-	Created  How = "created"  // a PutIfAbsent was committed
+	Created  How = "created"  // a PutIfAbsent or a PutStream was committed
 	Replaced How = "replaced" // a PutIfMatch was committed
 	Observed How = "observed" // a Get returned it first
 	Deleted  How = "deleted"  // a Delete succeeded; no version, no data
@@ -56,7 +57,10 @@ type object struct {
 	entries []Entry       // under Bucket.mu
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket   = (*Bucket)(nil)
+	_ storage.Streamer = (*Bucket)(nil)
+)
 
 // New decorates inner. onAccept, unless nil, is called with each entry in the
 // order of its key's history and before the operation returns; it must not use
@@ -133,6 +137,34 @@ func (b *Bucket) write(ctx context.Context, e Entry, put func() storage.Write) s
 	}
 	return w
 }
+
+// PutStream implements storage.Streamer. The history has all of the bytes.
+func (b *Bucket) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	o, err := b.enter(ctx, key)
+	if err != nil {
+		return storage.Write{Err: err}
+	}
+	defer o.leave()
+	var read bytes.Buffer
+	w := b.streams().PutStream(ctx, key, io.TeeReader(r, &read), c)
+	if w.Outcome == storage.Committed {
+		b.add(o, Entry{Key: key, How: Created, Version: w.Version, Data: read.Bytes()})
+	}
+	return w
+}
+
+// GetRange implements storage.Streamer.
+func (b *Bucket) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	return b.streams().GetRange(ctx, key, offset, length)
+}
+
+// Stat implements storage.Streamer.
+func (b *Bucket) Stat(ctx context.Context, key string) (storage.Stat, error) {
+	return b.streams().Stat(ctx, key)
+}
+
+// streams returns the inner bucket, which must have streams if they are used.
+func (b *Bucket) streams() storage.Streamer { return b.inner.(storage.Streamer) }
 
 // List implements storage.Bucket.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {

@@ -71,7 +71,7 @@ func ReadBody(i *Idle, body io.Reader, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("the object has %d bytes; at most %d are allowed", size, storage.MaxObjectBytes)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
-	n, err := buf.ReadFrom(&progress{idle: i, r: io.LimitReader(body, storage.MaxObjectBytes+1)})
+	n, err := buf.ReadFrom(i.Reader(io.LimitReader(body, storage.MaxObjectBytes+1)))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the body: %w", i.Explain(err))
@@ -82,6 +82,9 @@ func ReadBody(i *Idle, body io.Reader, size int64) ([]byte, error) {
 	}
 	return buf.Bytes(), nil
 }
+
+// Reader returns r, each read of which is progress.
+func (i *Idle) Reader(r io.Reader) io.Reader { return &progress{idle: i, r: r} }
 
 type progress struct {
 	idle *Idle
@@ -94,4 +97,45 @@ func (p *progress) Read(b []byte) (int, error) {
 		p.idle.Moved()
 	}
 	return n, err
+}
+
+// Body is the body of an answer that its caller reads as it likes. Close must be called.
+type Body struct {
+	idle *Idle
+	body io.ReadCloser
+	left int64
+}
+
+// NewBody returns size bytes of an answer that has at least as many. The time between two reads does not
+// count as idle. Close stops idle.
+func NewBody(idle *Idle, body io.ReadCloser, size int64) *Body {
+	idle.Pause()
+	return &Body{idle: idle, body: body, left: size}
+}
+
+// Read implements io.Reader. A body that ends early is an error.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if err := b.idle.Err(); err != nil { // a part of the body may be here
+		return 0, b.idle.Explain(err)
+	}
+	b.idle.Moved()
+	defer b.idle.Pause()
+	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	switch {
+	case b.left == 0:
+		err = nil
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return n, b.idle.Explain(err)
+}
+
+// Close implements io.Closer.
+func (b *Body) Close() error {
+	b.idle.Stop()
+	return b.body.Close()
 }

@@ -136,3 +136,41 @@ func TestReadBody(t *testing.T) {
 		t.Error("took an object that is too large")
 	}
 }
+
+// The time in which nobody reads a body does not count as idle, and a body that is here ends with its context.
+func TestBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		b := NewBody(NewIdle(parent, time.Minute), io.NopCloser(strings.NewReader("12345")), 4)
+		p := make([]byte, 2)
+		for _, want := range []string{"12", "34"} {
+			time.Sleep(time.Hour)
+			if n, err := b.Read(p); err != nil || string(p[:n]) != want {
+				t.Fatalf("%q, %v", p[:n], err)
+			}
+		}
+		if n, err := b.Read(p); n != 0 || err != io.EOF { //nolint:errorlint // io.Reader's contract
+			t.Errorf("behind the end: %d, %v", n, err)
+		}
+		short := NewBody(NewIdle(parent, time.Minute), io.NopCloser(strings.NewReader("123")), 4)
+		if data, err := io.ReadAll(short); string(data) != "123" || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a body that is cut: %q, %v", data, err)
+		}
+		slow, w := io.Pipe()
+		stuck := NewBody(NewIdle(parent, time.Minute), slow, 4)
+		context.AfterFunc(stuck.idle, func() { w.CloseWithError(stuck.idle.Err()) }) // as a transport does
+		if _, err := stuck.Read(p); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Errorf("a body that does not come: %v", err)
+		}
+		here := NewBody(NewIdle(parent, time.Minute), io.NopCloser(strings.NewReader("12345")), 5)
+		cancel()
+		if n, err := here.Read(p); n != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end of the context: %d, %v", n, err)
+		}
+		for _, b := range []*Body{b, short, stuck, here} {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
