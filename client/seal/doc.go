@@ -17,6 +17,23 @@
 // The keys of a Ring are XAES-256-GCM, whose random nonces have 192 bits, so that one key
 // may wrap any number of data keys.
 //
+// # Streams
+//
+// What is too large for one text is encrypted in chunks (NewWriter, NewReader), so that it is
+// never whole in memory and a reader can begin anywhere. The format of the chunks is Tink's
+// AES-GCM-HKDF streaming, with AES-256, SHA-256 and chunks of 64 KiB: the STREAM construction of
+// Hoang, Reyhanitabar, Rogaway and Vizár ("Online Authenticated-Encryption and its Nonce-Reuse
+// Misuse-Resistance", CRYPTO 2015). The nonce of a chunk has its number, and a mark in the last one,
+// so that a chunk that is missing, moved or doubled, and a stream that is cut or continued, do not
+// decrypt. Each stream has a key of its own, so that chunks of another one do not either:
+//
+//	length of the wrapped key (4 bytes, big-endian), the wrapped key
+//	length of the rest of the header (1 byte, 40), salt (32), prefix of the nonces (7)
+//	chunks of 64 KiB with their tags; the first one is shorter by the header, the last as it comes
+//
+// The wrapped key is a text of the Cipher, bound to the kind "blob" and to what the caller says.
+// So streams need no keys, no rotation and no scope of their own.
+//
 // # Scope
 //
 // The text is bound to a scope, in addition to the job (see package client). A client does

@@ -34,6 +34,7 @@ const (
 	KindLog      = "log"
 	KindProgress = "progress"
 	KindLive     = "live log" // a chunk of what a running attempt writes
+	KindBlob     = "blob"     // the key of a stream
 )
 
 // ErrVersion is the error for an envelope of another version.
