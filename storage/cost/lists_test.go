@@ -20,6 +20,10 @@ func TestPricesOf(t *testing.T) {
 		"s3://jobs?region=us-east-1&endpoint=http://127.0.0.1:9000": {
 			"put=0.005,get=0.0004,list=0.005", "S3 Standard in us-east-1", false,
 		},
+		"s3://jobs--use1-az4--x-s3/p?region=us-east-1": {
+			"put=0.00113,get=0.00003,list=0.00113,delete=0.00,written=0.0032,read=0.0006", "S3 Express One Zone", true,
+		},
+		"s3://jobs--euw1-az1--x-s3?region=eu-west-1": {"put=0.00113,get=0.00003,list=0.00113", "S3 Express One Zone in us-east-1", false},
 		"gs://jobs":     {"put=0.005,get=0.0004,list=0.005", "GCS Standard", true},
 		"file:///b":     {"put=0.00,get=0.00,list=0.00", "no price", true},
 		"mem://":        {"put=0.00,get=0.00,list=0.00", "no price", true},

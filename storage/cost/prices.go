@@ -123,6 +123,13 @@ var s3Standard = map[string]Prices{
 	"eu-west-3":      requests(5_300_000, 420_000),
 }
 
+// express has the prices of S3 Express One Zone in us-east-1, by Amazon's S3 FAQ as it was found on 2026-11-30.
+// Package s3 refuses such buckets; the prices are there to compare, and for when it takes them.
+var express = Prices{Put: 1_130_000, List: 1_130_000, Get: 30_000, Written: 3_200_000, Read: 600_000}
+
+// expressSuffix is the suffix of the name of each directory bucket, which Express One Zone needs.
+const expressSuffix = "--x-s3"
+
 // r2 has the prices of Cloudflare R2, without its monthly allowance.
 var r2 = requests(4_500_000, 360_000)
 
@@ -155,6 +162,8 @@ func PricesOf(bucketURL string) (p Prices, source string, known bool) {
 		return r2, "Cloudflare R2, " + listsDate, true
 	case endpoint != "":
 		return DefaultPrices("s3"), "S3 Standard in us-east-1, " + listsDate + "; the prices of the endpoint are not known", false
+	case strings.HasSuffix(u.Host, expressSuffix):
+		return express, "S3 Express One Zone in us-east-1, " + listsDate, region == "us-east-1"
 	}
 	if p, ok := s3Standard[region]; ok {
 		return p, "S3 Standard in " + region + ", " + listsDate, true
