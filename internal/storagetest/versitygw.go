@@ -100,11 +100,10 @@ func findVersityGW() string {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 			continue
 		}
-		path := filepath.Join(dir, "bin", "versitygw")
+		path := filepath.Join(dir, "bin", "versitygw") // the tests are a module in the repository, without a bin
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
-		break
 	}
 	path, _ := exec.LookPath("versitygw")
 	return path
