@@ -178,6 +178,31 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 	}
 }
 
+// No call proposes what is for the leader and the server, whoever asks: not an administrator, and not a caller without identity.
+func TestNoCallProposesWhatOnlyTheLeaderMay(t *testing.T) {
+	leaders := map[string]bool{
+		"register_broker": true, "fire_cron": true, "announce": true, "raise_level": true, "check_state": true, "state_checked": true,
+		"touch_tokens": true, "report_hook": true, "set_alert": true,
+	}
+	g := newRig(t, func(c *core.Config) { c.Security.Mode = core.SecurityOn })
+	admin := &auth.Principal{Kind: auth.KindToken, ID: "t1", Rights: ^auth.Right(0), Programs: true}
+	met := 0
+	everyMutation(func(kind string, m *fsmpb.Mutation) {
+		if !leaders[kind] {
+			return
+		}
+		met++
+		for _, p := range []*auth.Principal{admin, nil} {
+			if got, err := throughTheGate(g, p, m); err == nil {
+				t.Errorf("%s passes: %v", kind, got)
+			}
+		}
+	})
+	if met != len(leaders) {
+		t.Errorf("%d of %d kinds were tried", met, len(leaders))
+	}
+}
+
 // Only the gate can write: the server keeps its node without the methods that do.
 func TestOnlyTheGateHasTheWriter(t *testing.T) {
 	g := newRig(t)
