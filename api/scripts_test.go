@@ -78,6 +78,8 @@ func TestCronsThatAreNotThere(t *testing.T)       { play(t) }
 func TestCronPauseAndResume(t *testing.T)         { play(t) }
 func TestCronTrigger(t *testing.T)                { play(t) }
 func TestCronPutTwiceWithAKey(t *testing.T)       { play(t) }
+func TestCronBoundsAndJitter(t *testing.T)        { play(t) }
+func TestCronRuns(t *testing.T)                   { play(t) }
 func TestListCrons(t *testing.T)                  { play(t) }
 func TestCronPagesAreBoundedInBytes(t *testing.T) { play(t) }
 

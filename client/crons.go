@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/internal/envelope"
@@ -20,10 +21,20 @@ type NewCron struct {
 	// (the default, also "") or v1.OverlapSkip.
 	Overlap string `json:"overlap,omitzero"`
 	// Missed is the policy for times that passed without a leader: v1.MissedSkip
-	// (the default, also ""), or v1.MissedOne for one fire that replaces all of
-	// them.
+	// (the default, also ""), v1.MissedOne for one fire that replaces all of
+	// them, or v1.MissedAll for one fire for each.
 	Missed string `json:"missed,omitzero"`
 	Paused bool   `json:"paused,omitzero"`
+	// The schedule has no times before Start, nor at End or after it. The zero time
+	// is no bound.
+	Start time.Time `json:"-"`
+	End   time.Time `json:"-"`
+	// Jitter is the bound of the part by which each job runs later. The part depends
+	// on the name and the time alone.
+	Jitter time.Duration `json:"-"`
+	// MaxFires is the number of fires after which the schedule has no next time; 0
+	// is no limit. Jobs that TriggerCron enqueued count.
+	MaxFires uint64 `json:"maxFires,omitzero"`
 	// Job is the job that each fire enqueues. Its ID, RunAt, After and BatchID must
 	// not be set.
 	Job NewJob `json:"-"` // encode appends it
@@ -39,7 +50,12 @@ func (n NewCron) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeWith(&n, "job", job)
+	return encodeWith(&struct {
+		NewCron
+		StartAt  int64 `json:"startAt,omitzero"`
+		EndAt    int64 `json:"endAt,omitzero"`
+		JitterMs int64 `json:"jitterMs,omitzero"`
+	}{n, unixMs(n.Start), unixMs(n.End), inMilliseconds(n.Jitter)}, "job", job)
 }
 
 // PutCron creates the schedule name, or replaces it.
@@ -57,12 +73,12 @@ func (c *Admin) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cron
 	return sendWrite[v1.CronPut](ctx, c.caller, call{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
 }
 
-// Cron returns the schedule name.
+// Cron returns the schedule name, with its last runs and its next times.
 func (c *Admin) Cron(ctx context.Context, name string) (v1.Cron, error) {
 	return sendRead[v1.Cron](ctx, c.caller, call{op: "get cron", prefix: v1.PathCrons, name: name})
 }
 
-// Crons iterates over the schedules, ordered by name. An error is the last item of
+// Crons iterates over the schedules, ordered by name, without runs and next times. An error is the last item of
 // the sequence.
 func (c *Admin) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
 	list := call{op: "list crons", path: v1.PathCrons}

@@ -264,10 +264,11 @@ func TestCronsOnTheWire(t *testing.T) {
 	c, cl := newPair(t)
 	c.script("PUT /v1/crons/c", `{"nextAt":5,"lsn":"1-1"}`)
 	put, err := cl.PutCron(bounded(t), "c", NewCron{
-		Spec: "@daily", TimeZone: "Europe/Berlin", Overlap: v1.OverlapSkip, Missed: v1.MissedOne, Paused: true,
+		Spec: "@daily", TimeZone: "Europe/Berlin", Overlap: v1.OverlapSkip, Missed: v1.MissedAll, Paused: true,
+		Start: time.UnixMilli(7), End: time.UnixMilli(9), Jitter: time.Second, MaxFires: 3,
 		Job: NewJob{Type: "t", Payload: json.RawMessage(`{ "a" : 1 }`)},
 	})
-	want := `{"spec":"@daily","timeZone":"Europe/Berlin","overlap":"skip","missed":"one","paused":true,"job":{"type":"t","payload":{ "a" : 1 }}}`
+	want := `{"spec":"@daily","timeZone":"Europe/Berlin","overlap":"skip","missed":"all","paused":true,"maxFires":3,"startAt":7,"endAt":9,"jitterMs":1000,"job":{"type":"t","payload":{ "a" : 1 }}}`
 	if err != nil || put.NextAt != 5 || c.body("PUT /v1/crons/c") != want {
 		t.Errorf("%+v, %v, %s", put, err, c.body("PUT /v1/crons/c"))
 	}

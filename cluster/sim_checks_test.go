@@ -10,6 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/crontab"
 	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -122,12 +123,22 @@ func TestSimFindsAnotherState(t *testing.T) {
 func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
 	w := newSimWorld(1, storagetest.NewCounts())
 	l := newSimLedger(w, "a")
-	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAtMs: 1000})
+	fire := func(at int64) {
+		id, err := crontab.NewID(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fire(fsm.LSN{}, "c", id)
+	}
+	fire(14_000)
+	fire(21_000)
 	if len(w.failures) > 0 {
 		t.Fatal(w.failures)
 	}
-	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAtMs: 1000})
-	mustFind(t, w.failures, "has fired for 1000")
+	fire(21_000)
+	mustFind(t, w.failures, "has fired for 21000")
+	fire(35_000)
+	mustFind(t, w.failures, "times in between are lost")
 }
 
 func TestSimFindsAStaleRead(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/crontab"
 )
 
 // simLedger records one line of history: what happened to each job, by the log entries in
@@ -67,7 +68,7 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == fsm.CronFired {
-			l.fire(lsn, v.Cron(e.Name))
+			l.fire(lsn, e.Name, e.Job.ID)
 		}
 		if e.Job != nil {
 			l.change(lsn, e)
@@ -82,14 +83,20 @@ func (l *simLedger) firedUpTo(v *fsm.View) {
 	}
 }
 
-// fire checks that each time of a schedule counts once.
-func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
+// fire checks that each time of a schedule counts once, in their order, and that none is left out: the schedule makes up
+// for all that it missed.
+func (l *simLedger) fire(lsn fsm.LSN, name, jobID string) {
 	w := l.world
 	w.counts.One("check: schedule fires once")
-	if c.LastAtMs <= l.fired[c.Name] {
-		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAtMs, l.fired[c.Name])
+	at, ok := crontab.TimeOfID(jobID)
+	last := l.fired[name]
+	if !ok || at <= last {
+		w.failLocked("schedule %s fires at %s for %d (job %s), and has fired for %d", name, lsn, at, jobID, last)
 	}
-	l.fired[c.Name] = c.LastAtMs
+	if last != 0 && at != nextTime(simSpec, last) {
+		w.failLocked("schedule %s fires at %s for %d, and fired for %d before: times in between are lost", name, lsn, at, last)
+	}
+	l.fired[name] = at
 }
 
 func ended(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }

@@ -167,13 +167,15 @@ func (c *simClient) id(kind string) string {
 // simTick is the type of the jobs that the schedule creates.
 const simTick = "tick"
 
+const simSpec = "*/7 * * * * *"
+
 // putSchedule creates a schedule that fires every seven seconds.
 func (c *simClient) putSchedule() {
-	const spec = "*/7 * * * * *"
 	c.do(func() *fsmpb.Mutation {
-		next := nextTime(spec, time.Now().UnixMilli())
+		next := nextTime(simSpec, time.Now().UnixMilli())
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
-			Name: c.name, Spec: spec, TimeZone: "UTC", NextMs: next, Job: &fsmpb.NewJob{Type: simTick},
+			Name: c.name, Spec: simSpec, TimeZone: "UTC", NextMs: next, Job: &fsmpb.NewJob{Type: simTick},
+			Missed: uint32(fsm.MissedAll), JitterMs: 3000,
 		}}}
 	})
 }

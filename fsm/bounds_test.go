@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -75,6 +77,59 @@ func schedule(name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
 		Name: name, Spec: "@hourly", Job: &fsmpb.NewJob{Type: "t"}, NextMs: 5000,
 	}}}
+}
+
+// TestRunsAreBounded triggers a schedule more often than it keeps runs. The end of a job whose run it has dropped is noted nowhere.
+func TestRunsAreBounded(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1000, schedule("c"))
+	for i := range 53 {
+		apply(t, m, int64(2000+i), &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "c", JobId: fmt.Sprint("j", i)}}})
+	}
+	before := m.View().Cron("c").Runs
+	apply(t, m, 3000, changeOf(fsm.CancelJobs, "j0", "j2", "j3", "j52"))
+	runs := m.View().Cron("c").Runs
+	for i, r := range runs {
+		want := &fsm.CronRun{AtMs: int64(2003 + i), JobId: fmt.Sprint("j", 3+i)}
+		if !proto.Equal(before[i], want) {
+			t.Errorf("the run %d was %v, want %v", i, before[i], want)
+		}
+		if i == 0 || i == 49 {
+			want.Status = uint32(fsm.Cancelled)
+		}
+		if !proto.Equal(r, want) {
+			t.Errorf("the run %d is %v, want %v", i, r, want)
+		}
+	}
+	if len(runs) != 50 {
+		t.Errorf("the schedule has %d runs, want 50", len(runs))
+	}
+}
+
+// TestScheduledHeaderHasRoom: each job of a schedule gets one header more than the schedule's job has.
+func TestScheduledHeaderHasRoom(t *testing.T) {
+	m := schedule("c")
+	for i := range fsm.HeadersMax {
+		m.GetPutCron().Job.Headers = append(m.GetPutCron().Job.Headers, &fsmpb.Header{Name: fmt.Sprintf("h%02d", i)})
+	}
+	for _, c := range []struct {
+		headers []*fsmpb.Header
+		room    bool
+	}{
+		{m.GetPutCron().Job.Headers, false},
+		{m.GetPutCron().Job.Headers[1:], true},
+		{[]*fsmpb.Header{{Name: "h", Value: strings.Repeat("x", fsm.HeadersSizeMax-41)}}, true},
+		{[]*fsmpb.Header{{Name: "h", Value: strings.Repeat("x", fsm.HeadersSizeMax-40)}}, false},
+	} {
+		m.GetPutCron().Job.Headers = c.headers
+		data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{m}})
+		if err == nil {
+			_, err = fsm.DecodeEntry(data)
+		}
+		if (err == nil) != c.room {
+			t.Errorf("%d headers: %v", len(c.headers), err)
+		}
+	}
 }
 
 // TestHistoryIsBounded fails a job more often than its history goes back, with

@@ -65,6 +65,9 @@ func countLog(t *rapid.T, met map[string]int) {
 		for _, did := range naive.did {
 			met[did]++
 		}
+		for _, c := range naive.crons {
+			countRuns(met, c)
+		}
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
@@ -93,6 +96,23 @@ func countAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	}
 	if r.Next != (fsm.Place{}) {
 		met[kind+" goes on"]++
+	}
+}
+
+func countRuns(met map[string]int, c *fsm.Cron) {
+	for _, r := range c.Runs {
+		if r.Status != 0 {
+			met["run "+fsm.Status(r.Status).String()]++
+		}
+		if r.Duplicate {
+			met["run of another job"]++
+		}
+		if r.Reason != "" {
+			met["run skipped"]++
+		}
+	}
+	if c.MaxFires > 1 && c.Fired >= c.MaxFires {
+		met["fired often enough"]++
 	}
 }
 
@@ -201,6 +221,12 @@ history failed
 history lease_expired
 history timed_out
 long history
+run completed
+run dead
+run cancelled
+run of another job
+run skipped
+fired often enough
 cancelled, attempt failed
 cancelled, attempt released
 cancelled, attempt timed_out`

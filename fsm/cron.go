@@ -1,6 +1,9 @@
 package fsm
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +15,9 @@ import (
 
 // cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
 const cronsMax = 100_000
+
+// ScheduledHeader is the header of each job of a schedule: the time for which it was enqueued, in ms.
+const ScheduledHeader = "osqueue-scheduled-at"
 
 // lateMs is the delay, in ms, up to which a fire counts as in time.
 const lateMs = 60_000
@@ -29,8 +35,11 @@ func (m *Machine) DueCrons(now int64, fn func(*Cron) bool) {
 	m.crons.Due(func(c *Cron) bool { return c.NextAtMs <= now && fn(c) })
 }
 
-// storeCron stores c in place of old; nil stands for none.
+// storeCron stores c in place of old; nil stands for none. A schedule that has fired often enough gets no next time.
 func (m *Machine) storeCron(old, c *Cron) {
+	if c != nil && c.MaxFires > 0 && c.Fired >= c.MaxFires {
+		c.NextAtMs = 0
+	}
 	m.usage.keep(cronKept(c), cronKept(old))
 	m.crons.Set(old, c)
 }
@@ -49,7 +58,7 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 	}
 	next := op.NextMs
 	if old != nil && !op.Paused && firedAlready(old, next, s.meta.Now) {
-		if next = old.NextAtMs; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
+		if next = old.NextAtMs; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone, &op.StartMs, &op.EndMs) {
 			return Result{Code: NotDue}
 		}
 	}
@@ -57,11 +66,13 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 	c.Job = fsmpb.Clone(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = op.Overlap, op.Missed
+	c.StartMs, c.EndMs, c.JitterMs, c.MaxFires = op.StartMs, op.EndMs, op.JitterMs, op.MaxFires
 	if code := s.mayKeep(cronKept(c), cronKept(old), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
 	setCronPaused(c, op.Paused, next, s.meta.Now)
-	if old != nil && !c.Paused && old.NextAtMs != 0 && old.NextAtMs < c.NextAtMs && reckonedBy(old, &op.Spec, &op.TimeZone) {
+	if old != nil && !c.Paused && old.NextAtMs != 0 && old.NextAtMs < c.NextAtMs &&
+		reckonedBy(old, &op.Spec, &op.TimeZone, &op.StartMs, &op.EndMs) {
 		c.NextAtMs = old.NextAtMs // it is due: the leader has proposed the fire
 	}
 	s.storeCron(old, c)
@@ -76,10 +87,11 @@ func firedAlready(c *Cron, next, now int64) bool {
 	return next != 0 && c.LastAtMs != 0 && next <= c.LastAtMs && c.LastAtMs <= now
 }
 
-// reckonedBy reports whether a next time that was computed from spec and timeZone (nil:
-// not given) is one of the schedule's times.
-func reckonedBy(c *Cron, spec, timeZone *string) bool {
-	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone)
+// reckonedBy reports whether a next time that was computed from these values (nil: not
+// given) is one of the schedule's times.
+func reckonedBy(c *Cron, spec, timeZone *string, start, end *int64) bool {
+	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone) &&
+		(start == nil || *start == c.StartMs) && (end == nil || *end == c.EndMs)
 }
 
 func setCronPaused(c *Cron, paused bool, next, now int64) {
@@ -94,7 +106,7 @@ func (s schedules) pauseCron(op *fsmpb.PauseCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || firedAlready(old, op.NextMs, s.meta.Now)) {
+	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone, op.StartMs, op.EndMs) || firedAlready(old, op.NextMs, s.meta.Now)) {
 		return Result{Code: NotDue}
 	}
 	c := fsmpb.Copy(old)
@@ -121,7 +133,7 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if old.Paused || old.NextAtMs == 0 || old.NextAtMs != op.DueMs || !reckonedBy(old, op.Spec, op.TimeZone) {
+	if old.Paused || old.NextAtMs == 0 || old.NextAtMs != op.DueMs || !reckonedBy(old, op.Spec, op.TimeZone, op.StartMs, op.EndMs) {
 		return Result{Code: NotDue}
 	}
 	c := fsmpb.Copy(old)
@@ -136,10 +148,10 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 		c.LastError = "the schedule was put " + itoa(job.Elapsed(op.AtMs, old.CreatedAtMs)) + " ms after this time"
 	} else if OverlapPolicy(c.Overlap) == OverlapSkip && last != nil && !last.Status.Ended() {
 		c.LastError = "job " + c.LastJobId + " has not ended"
-	} else if res = s.enqueueFrom(c, op.JobId); !res.Code.Done() {
+	} else if res = s.enqueueFrom(c, op.JobId, jittered(c)); !res.Code.Done() {
 		c.LastError = res.Code.Err().Error()
 	} else {
-		s.fired(old, c, res.Jobs[0])
+		s.fired(old, c, res)
 		if op.Missed > 0 {
 			news := outbox.News(outbox.ScheduleMissed, c.Name, "it missed "+strconv.FormatUint(op.Missed, 10)+" times")
 			news.JobId = res.Jobs[0].ID
@@ -148,6 +160,7 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
+	c.AddRun(&CronRun{AtMs: c.LastAtMs, Reason: c.LastError})
 	s.storeCron(old, c)
 	s.tell(outbox.News(outbox.ScheduleMissed, c.Name, c.LastError))
 	s.events = append(s.events, Event{Kind: CronSkipped, Name: c.Name})
@@ -161,13 +174,38 @@ func putAfter(c *Cron, at, now int64) bool {
 	return c.LastAtMs == 0 && at < c.CreatedAtMs && c.CreatedAtMs <= now
 }
 
-// enqueueFrom enqueues the job of a schedule.
-func (s schedules) enqueueFrom(c *Cron, id string) Result {
+// jittered returns the run time of the job for the schedule's last time, or 0 if the schedule has no jitter.
+func jittered(c *Cron) int64 {
+	if c.JitterMs <= 0 {
+		return 0
+	}
+	return later(c.LastAtMs, c.JitterOf(c.LastAtMs))
+}
+
+// cronHeaders returns the headers of a job that a schedule with these ones enqueues for the time at.
+func cronHeaders(headers []*fsmpb.Header, at int64) []*fsmpb.Header {
+	all := []*fsmpb.Header{{Name: ScheduledHeader, Value: itoa(at)}}
+	for _, h := range headers {
+		if h.GetName() != ScheduledHeader {
+			all = append(all, h)
+		}
+	}
+	slices.SortFunc(all, func(a, b *fsmpb.Header) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all
+}
+
+// CheckCronHeaders refuses the headers of a schedule's job if they leave no room for ScheduledHeader.
+func CheckCronHeaders(headers []*fsmpb.Header) error {
+	return job.CheckHeaders(cronHeaders(headers, math.MinInt64))
+}
+
+// enqueueFrom enqueues the job of a schedule for its last time.
+func (s schedules) enqueueFrom(c *Cron, id string, runAt int64) Result {
 	n := fsmpb.Clone(c.Job)
 	if n == nil {
 		n = new(fsmpb.NewJob)
 	}
-	n.Id = id
+	n.Id, n.RunAtMs, n.Headers = id, cmp.Or(runAt, n.RunAtMs), cronHeaders(n.Headers, c.LastAtMs)
 	res := s.enqueueJobs(plan{jobs: []*fsmpb.NewJob{n}, cron: c.Name})
 	if res.Code == OK {
 		res.Code = res.Codes[0]
@@ -175,11 +213,25 @@ func (s schedules) enqueueFrom(c *Cron, id string) Result {
 	return res
 }
 
-func (s schedules) fired(old, c *Cron, j *Job) {
+func (s schedules) fired(old, c *Cron, res Result) {
+	j := res.Jobs[0]
 	c.Fired++
 	c.LastJobId, c.LastError = strings.Clone(j.ID), ""
+	c.AddRun(&CronRun{AtMs: c.LastAtMs, JobId: c.LastJobId, Duplicate: res.Code == Duplicate})
 	s.storeCron(old, c)
 	s.events = append(s.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
+}
+
+// noteRun notes the status of the job of a schedule in the job's run, if the schedule still has it: a later schedule of
+// that name has no run that enqueued the job.
+func (m *Machine) noteRun(j *Job, s Status) {
+	if !s.Ended() {
+		s = 0
+	}
+	old := m.crons.Find(&Cron{Name: j.Opt.Cron})
+	if c := old.WithEnd(j.ID, uint32(s)); c != nil {
+		m.storeCron(old, c)
+	}
 }
 
 func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
@@ -188,12 +240,12 @@ func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
 		return Result{Code: NotFound}
 	}
 	c := fsmpb.Copy(old)
-	res := s.enqueueFrom(c, op.JobId)
+	c.LastAtMs = s.meta.Now
+	res := s.enqueueFrom(c, op.JobId, 0)
 	if !res.Code.Done() {
 		return Result{Code: res.Code}
 	}
-	c.LastAtMs = s.meta.Now
-	s.fired(old, c, res.Jobs[0])
+	s.fired(old, c, res)
 	return Result{Code: res.Code, Jobs: res.Jobs}
 }
 

@@ -129,7 +129,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
 	case *fsmpb.Mutation_PutCron:
 		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed
-		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()))
+		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()), CheckCronHeaders(op.PutCron.GetJob().GetHeaders()))
 	case *fsmpb.Mutation_CreateToken:
 		t := op.CreateToken.GetToken()
 		fresh := t.GetCreatedMs() == 0 && t.GetUsedMs() == 0 && op.CreateToken.GetOverlapMs() >= 0

@@ -1,6 +1,9 @@
 package fsm
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // PutOff returns the kinds of work that fell due and that the last entry had no budget
 // for.
@@ -66,7 +69,11 @@ func (m *Machine) Features() (names []string) {
 	note("unique keys for a period", m.uniques.Len() > 0)
 	note("cancelled jobs", m.counts[Cancelled] > 0)
 	m.batches.Scan(func(b *JobBatch) bool { note("callbacks", b.Callback != nil && !b.Called); return true })
-	m.crons.Scan(func(c *Cron) bool { note("paused schedules", c.Paused); return true })
+	m.crons.Scan(func(c *Cron) bool {
+		note("paused schedules", c.Paused)
+		note("runs of schedules", slices.ContainsFunc(c.Runs, func(r *CronRun) bool { return r.Status != 0 }))
+		return true
+	})
 	m.requests.records.Scan(func(r *RequestRecord) bool {
 		removed := strings.HasPrefix(r.Key, removedPrefix)
 		note("requests", !removed)

@@ -183,45 +183,52 @@ func (w *workload) putCron(t *rapid.T) *fsmpb.Mutation {
 		n.Batch = pick(t, batchIDs, "batch")
 	case 8:
 		n.After = []string{w.someJob(t, nil)}
+	case 7:
+		n.Headers = []*fsmpb.Header{{Name: "a", Value: "1"}, {Name: "osqueue-scheduled-at", Value: "never"}, {Name: "z"}}
 	}
 	op := &fsmpb.PutCron{
 		Name: name, Spec: pick(t, []string{"@hourly", "* * * * *"}, "spec"), TimeZone: pick(t, []string{"", "Europe/Berlin"}, "zone"),
-		Job: n, Overlap: uint32(roll(t, 2, "overlap")), Missed: uint32(roll(t, 2, "missed")),
+		Job: n, Overlap: uint32(roll(t, 2, "overlap")), Missed: uint32(roll(t, 3, "missed")),
 		Paused: once(t, 6, "paused"), NextMs: w.soon(t, name),
+		StartMs: pick(t, []int64{0, 0, 0, 1000}, "start"), EndMs: pick(t, []int64{0, 0, 0, math.MaxInt64}, "end"),
+		JitterMs: pick(t, []int64{0, 0, 1, 50, -1, math.MaxInt64}, "jitter"), MaxFires: pick(t, []uint64{0, 0, 1, 3}, "max fires"),
 	}
 	if w.specs == nil {
 		w.specs = make(map[string]*fsmpb.PutCron)
 	}
 	if old := w.specs[name]; old != nil && !once(t, 3, "another time") {
-		op.Spec, op.TimeZone = old.Spec, old.TimeZone
+		op.Spec, op.TimeZone, op.StartMs, op.EndMs = old.Spec, old.TimeZone, old.StartMs, old.EndMs
 	}
 	w.specs[name] = op
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: proto.CloneOf(op)}}
 }
 
-// reckonedBy is the spec and the time zone by which the leader reckoned a next
-// time, if it says so: mostly what the schedule has.
-func (w *workload) reckonedBy(t *rapid.T, name string) (spec, zone *string) {
+// reckonedBy is that by which the leader reckoned a next time, if it says so: mostly what the schedule has.
+func (w *workload) reckonedBy(t *rapid.T, name string) (spec, zone *string, start, end *int64) {
 	last := w.specs[name]
 	if last == nil || once(t, 4, "not said") {
-		return nil, nil
+		return nil, nil, nil, nil
 	}
-	spec, zone = &last.Spec, &last.TimeZone
-	switch other := "other"; roll(t, 12, "reckoned by") {
+	spec, zone, start, end = &last.Spec, &last.TimeZone, &last.StartMs, &last.EndMs
+	switch other, at := "other", int64(77); roll(t, 16, "reckoned by") {
+	case 15:
+		start = &at
+	case 14:
+		end = &at
 	case 11:
 		spec = &other
 	case 10:
 		zone = &other
 	case 9:
-		zone = nil
+		zone, end = nil, nil
 	}
-	return spec, zone
+	return spec, zone, start, end
 }
 
 func (w *workload) pauseCron(t *rapid.T) *fsmpb.Mutation {
 	name := pick(t, cronNames, "cron")
 	op := &fsmpb.PauseCron{Name: name, Paused: rapid.Bool().Draw(t, "paused"), NextMs: w.soon(t, name)}
-	op.Spec, op.TimeZone = w.reckonedBy(t, name)
+	op.Spec, op.TimeZone, op.StartMs, op.EndMs = w.reckonedBy(t, name)
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}}
 }
 
@@ -256,7 +263,7 @@ func (w *workload) fire(t *rapid.T, name string, due int64) *fsmpb.Mutation {
 		op.AtMs, op.Missed = max(due, sum(w.now, -pick(t, []int64{0, 5, 60_001, 60_000}, "late"))), uint64(1+roll(t, 3, "missed"))
 	}
 	op.NextMs = w.soon(t, name)
-	op.Spec, op.TimeZone = w.reckonedBy(t, name)
+	op.Spec, op.TimeZone, op.StartMs, op.EndMs = w.reckonedBy(t, name)
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: op}}
 }
 

@@ -54,6 +54,9 @@ func (e *entry) put(old, j *Job) {
 	if j.Opt != nil && j.Opt.Batch != "" {
 		e.countInBatch(j, from, j.Status)
 	}
+	if (from.Ended() || j.Status.Ended()) && j.Options().Cron != "" {
+		e.noteRun(j, j.Status)
+	}
 }
 
 // putEndedAgain stores j in place of old, which ended in the same status, but at another
@@ -110,6 +113,9 @@ func (e *entry) remove(j *Job) {
 	e.waits.consider(j.ID, 0)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.Ended() {
 		e.countInBatch(j, j.Status, Cancelled)
+	}
+	if j.Options().Cron != "" && !j.Status.Ended() {
+		e.noteRun(j, Cancelled)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // recordBytes is what one of these records counts in addition to its texts.
 const recordBytes = 256
 
+// runBytes is what one run of a schedule counts in addition to its texts.
+const runBytes = 96
+
 // workersBytesMax bounds the registrations of all workers. They have a bound of their own, because a
 // queue that is full must get workers.
 const workersBytesMax = 16 << 20
@@ -61,6 +64,9 @@ func cronKept(c *Cron) kept {
 	n := recordBytes + int64(len(c.Name)+len(c.Spec)+len(c.TimeZone))
 	if c.Job != nil {
 		n += job.NewSize(c.Job)
+	}
+	for _, r := range c.Runs {
+		n += runBytes + int64(len(r.JobId)+len(r.Reason))
 	}
 	return kept{bytes: n, account: c.Job.GetQuota().GetAccount(), used: quotaUsage{bytes: n}}
 }

@@ -347,7 +347,11 @@ func (m *model) usedByRecords(account string) (jobs, bytes int64) {
 }
 
 func cronBytes(m *model, c *fsm.Cron) int64 {
-	return recordBytes + int64(len(c.Name+c.Spec+c.TimeZone)) + m.templateBytes(c.Job)
+	n := recordBytes + int64(len(c.Name+c.Spec+c.TimeZone)) + m.templateBytes(c.Job)
+	for _, r := range c.Runs {
+		n += 96 + int64(len(r.JobId+r.Reason))
+	}
+	return n
 }
 
 func workerBytes(w *fsm.Worker) int64 {

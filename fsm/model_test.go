@@ -405,6 +405,7 @@ func (m *model) changed(old, j *fsm.Job) {
 	m.noteChange(old, j)
 	m.retakeTurn(old, j)
 	m.recountBatch(old, j)
+	m.noteRun(old, j)
 }
 
 func (m *model) count(s fsm.Status) {

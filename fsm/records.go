@@ -11,6 +11,7 @@ import (
 type (
 	ClaimRecord   = fsmpb.ClaimRecord   // the answer to a claim
 	Cron          = fsmpb.Cron          // a schedule
+	CronRun       = fsmpb.CronRun       // a fire of a schedule
 	JobBatch      = fsmpb.JobBatch      // counts jobs that belong together
 	Worker        = fsmpb.Worker        // an entry of the worker registry
 	QueueSettings = fsmpb.QueueSettings // the settings of a type
@@ -44,13 +45,14 @@ type MissedPolicy uint8
 const (
 	MissedSkip MissedPolicy = iota
 	MissedOne               // one fire for all missed times
+	MissedAll               // a fire for each missed time, which the leader proposes
 
 	numMissed = iota
 )
 
 var (
 	overlapNames = [numOverlaps]string{"allow", "skip"}
-	missedNames  = [numMissed]string{"skip", "one"}
+	missedNames  = [numMissed]string{"skip", "one", "all"}
 )
 
 // String returns the policy's name as used on the wire.

@@ -57,6 +57,8 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 		return linesOf(v.Turns, turnLine), true
 	case "crons":
 		return linesOf(v.Crons(""), cronLine), true
+	case "runs":
+		return linesOf(slices.Values(v.Cron(c.ID(0)).GetRuns()), runLine), true
 	case "batches":
 		return linesOf(v.Batches(""), batchLine), true
 	case "holds":
@@ -323,6 +325,9 @@ func (s *sheet) options(o *fsm.Options) {
 	s.text("unique", o.Unique.Key)
 	s.text("batch", o.Batch)
 	s.text("cron", o.Cron)
+	for _, h := range o.Headers {
+		s.text(h.Name, h.Value)
+	}
 }
 
 func (s *sheet) details(d *fsm.Details) {
@@ -412,8 +417,22 @@ func cronLine(c *fsm.Cron) string {
 	s.num("last", c.LastAtMs, 0)
 	s.text("job", c.LastJobId)
 	s.text("id", c.Job.GetId())
+	s.num("start", c.StartMs, 0)
+	s.num("end", c.EndMs, 0)
+	s.num("jitter", c.JitterMs, 0)
+	s.num("max", int64(c.MaxFires), 0)
 	fmt.Fprintf(&s, " fired/skipped/missed=%d/%d/%d", c.Fired, c.Skipped, c.MissedCount)
 	s.add("error", strconv.Quote(c.LastError), c.LastError != "")
+	return s.String()
+}
+
+func runLine(r *fsm.CronRun) string {
+	var s sheet
+	fmt.Fprint(&s, r.AtMs)
+	s.text("job", r.JobId)
+	s.flag("duplicate", r.Duplicate)
+	s.add("ended", fsm.Status(r.Status), r.Status != 0)
+	s.add("skipped", strconv.Quote(r.Reason), r.Reason != "")
 	return s.String()
 }
 

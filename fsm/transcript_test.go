@@ -28,7 +28,7 @@ import (
 //	    [tag=T] [group=G] [batch=B] [worker=W] [from=MS] [before=MS] [limit=N] [behind=(S,SEQ)]
 //	setqueue T [remove] [paused[=no] [reason=TEXT] [by=TEXT] [until=MS]] [running=N] [pergroup=N] [rate=N] [burst=N] [lease=MS]
 //	    [timeout=MS] [attempts=N] [backoff=…] [retain=MS] [keep=N] [jobs=N] [bytes=N] [payload=N]
-//	cron put NAME [next=MS] [spec=S] [zone=Z] [overlap=skip] [missed=one] [paused] [JOB]
+//	cron put NAME [next=MS] [spec=S] [zone=Z] [start=MS] [end=MS] [jitter=MS] [max=N] [overlap=skip] [missed=one|all] [paused] [JOB]
 //	cron pause|resume|delete NAME [next=MS] [spec=S] [zone=Z]
 //	cron fire NAME due=MS at=MS [missed=N] [next=MS] [spec=S] [zone=Z] job=ID
 //	cron trigger NAME job=ID
@@ -54,7 +54,7 @@ import (
 // (epoch.counter, or none).
 //
 // These print the state: jobs [ID…], counts, history ID, workers, claims, queues, types,
-// turns, crons, batches, holds, requests, totals, tokens, usage ACCOUNT, announced, hooks, outbox HOOK;
+// turns, crons, runs CRON, batches, holds, requests, totals, tokens, usage ACCOUNT, announced, hooks, outbox HOOK;
 // wakeups what the last entry woke, turned the workers that it made quiet or not; forecast [group] (several
 // commands, one a line) what an entry would wake. Long lists are printed as their number.
 //

@@ -1,7 +1,11 @@
 package queues
 
 import (
+	"cmp"
 	"errors"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"osqueue/api/core"
@@ -67,14 +71,21 @@ func (s *queues) schedule(c *core.Call, name string, compute func() (*fsmpb.Muta
 }
 
 func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
-	op = &fsmpb.PutCron{Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused}
+	op = &fsmpb.PutCron{
+		Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused,
+		StartMs: in.StartAt, EndMs: in.EndAt, JitterMs: in.JitterMs, MaxFires: in.MaxFires,
+	}
+	if err := cmp.Or(checkTime("startAt", in.StartAt), checkTime("endAt", in.EndAt), core.CheckMs("jitterMs", in.JitterMs, s.Config.Limits.Delay),
+		core.CheckRange("maxFires", int64(min(in.MaxFires, math.MaxInt64)), 0, 1<<53)); err != nil {
+		return nil, err
+	}
 	if op.NextMs, err = s.firstTime(op); err != nil {
 		return nil, err
 	}
 	if op.Overlap, err = core.Choice("overlap", in.Overlap, fsm.OverlapAllow, fsm.OverlapSkip); err != nil {
 		return nil, err
 	}
-	if op.Missed, err = core.Choice("missed", in.Missed, fsm.MissedSkip, fsm.MissedOne); err != nil {
+	if op.Missed, err = core.Choice("missed", in.Missed, fsm.MissedSkip, fsm.MissedOne, fsm.MissedAll); err != nil {
 		return nil, err
 	}
 	if op.Job, err = s.cronJob(&in.Job); err != nil {
@@ -88,25 +99,40 @@ func (s *queues) firstTime(op *fsmpb.PutCron) (int64, error) {
 	if err := crontab.CheckNew(op.TimeZone); err != nil {
 		return 0, core.Bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), crontab.ErrZone.Error()+": "))
 	}
-	next, err := nextTime(op.Spec, op.TimeZone, s.Node.Now())
-	if err == nil && next == 0 {
-		err = core.Bad("spec", "never fires: it matches no time within five years")
-	}
-	return next, err
-}
-
-// nextTime returns the first time of a schedule after a moment; the error names the field.
-func nextTime(spec, zone string, after int64) (int64, error) {
-	schedule, err := crontab.Parse(spec, zone)
-	for member, kind := range map[string]error{"spec": crontab.ErrSpec, "timeZone": crontab.ErrZone} {
-		if errors.Is(err, kind) {
-			return 0, core.Bad(member, "is not valid: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
-		}
-	}
+	times, err := timesOf(op.Spec, op.TimeZone, op.StartMs, op.EndMs)
 	if err != nil {
 		return 0, err
 	}
-	return schedule.Next(after), nil
+	next := times.Next(s.Node.Now())
+	switch {
+	case next != 0:
+		return next, nil
+	case op.EndMs != 0 && times.Within(op.StartMs, 0).Next(s.Node.Now()) != 0:
+		return 0, core.Bad("endAt", "is %d; the schedule has no time before it that is in the future and not before startAt", op.EndMs)
+	}
+	return 0, core.Bad("spec", "never fires: it matches no time within five years")
+}
+
+// checkTime checks a time in ms; 0 is none.
+func checkTime(member string, ms int64) error {
+	if ms != 0 && ms < core.SecondsBelow {
+		return core.Bad(member, "is %d; must be a time in milliseconds since 1970", ms)
+	}
+	return nil
+}
+
+// timesOf returns the times of a schedule; the error names the field.
+func timesOf(spec, zone string, start, end int64) (*crontab.Schedule, error) {
+	schedule, err := crontab.Parse(spec, zone)
+	for member, kind := range map[string]error{"spec": crontab.ErrSpec, "timeZone": crontab.ErrZone} {
+		if errors.Is(err, kind) {
+			return nil, core.Bad(member, "is not valid: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schedule.Within(start, end), nil
 }
 
 // cronJob checks the job of a schedule. It refuses fields that must differ for each job, and
@@ -132,6 +158,12 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		return nil, err
 	}
 	job.Id = "" // each one gets its own
+	if slices.ContainsFunc(job.Headers, func(h *fsmpb.Header) bool { return h.Name == fsm.ScheduledHeader }) {
+		return nil, core.Bad("headers", "has %s, which the schedule sets; leave it out", fsm.ScheduledHeader)
+	}
+	if fsm.CheckCronHeaders(job.Headers) != nil {
+		return nil, core.Bad("headers", "leaves no room for %s, which the schedule adds; leave out a header, or 40 bytes", fsm.ScheduledHeader)
+	}
 	return job, nil
 }
 
@@ -168,10 +200,12 @@ func (s *queues) resumeCron(c *core.Call) error {
 	return s.schedule(c, name, func() (_ *fsmpb.Mutation, err error) {
 		op := &fsmpb.PauseCron{Name: name}
 		if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
-			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
-			if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.Node.Now()); err != nil {
+			op.Spec, op.TimeZone, op.StartMs, op.EndMs = &cron.Spec, &cron.TimeZone, &cron.StartMs, &cron.EndMs
+			times, err := timesOf(cron.Spec, cron.TimeZone, cron.StartMs, cron.EndMs)
+			if err != nil {
 				return nil, err
 			}
+			op.NextMs = times.Next(s.Node.Now())
 		}
 		return cronPauseOf(op), nil
 	})
@@ -208,6 +242,7 @@ func (s *queues) showCron(c *core.Call) error {
 		return core.ErrNoCron
 	}
 	c.Out = appendCron(c.Out[:0], fsm.CronFor(cron, c.Viewer()))
+	c.Out = append(appendNextTimes(appendRuns(c.Out, cron.Runs), cron), '}')
 	return c.Send()
 }
 
@@ -233,7 +268,9 @@ func (s *queues) listCrons(c *core.Call) error {
 	}
 	built()
 	c.Out = append(c.Out[:0], `{"crons":[`...)
-	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, fsm.CronFor(cron, c.Viewer())) }
+	show := func(b []byte, cron *fsm.Cron) []byte {
+		return append(appendCron(b, fsm.CronFor(cron, c.Viewer())), '}')
+	}
 	if err := core.SendItems(c, false, crons, cronBytes, show); err != nil {
 		return err
 	}
@@ -248,7 +285,52 @@ func (s *queues) listCrons(c *core.Call) error {
 // cronBytes estimates the bytes of a schedule in a list.
 func cronBytes(cron *fsm.Cron) int { return len(cron.Job.Payload) + core.ShortJob }
 
-// appendCron appends a v1.Cron.
+// nextTimesMax is the number of times that a schedule shows in advance.
+const nextTimesMax = 5
+
+// appendNextTimes appends the next times of a schedule, as far as this version can read it.
+func appendNextTimes(b []byte, cron *fsm.Cron) []byte {
+	times, err := timesOf(cron.Spec, cron.TimeZone, cron.StartMs, cron.EndMs)
+	if err != nil || cron.NextAtMs == 0 {
+		return b
+	}
+	most := uint64(nextTimesMax)
+	if cron.MaxFires != 0 {
+		most = min(most, cron.MaxFires-cron.Fired) // it has a next time, so it has fired less often
+	}
+	b = append(core.Key(b, "nextTimes"), '[')
+	for at := cron.NextAtMs; at != 0 && most > 0; at, most = times.Next(at), most-1 {
+		b = append(strconv.AppendInt(b, at, 10), ',')
+	}
+	b[len(b)-1] = ']'
+	return b
+}
+
+// appendRuns appends v1.CronRuns, the youngest first.
+func appendRuns(b []byte, runs []*fsm.CronRun) []byte {
+	if len(runs) == 0 {
+		return b
+	}
+	b = append(core.Key(b, "runs"), '[')
+	for _, r := range slices.Backward(runs) {
+		outcome := fsm.Status(r.Status).String()
+		switch {
+		case r.Duplicate:
+			outcome = v1.RunDuplicate
+		case r.JobId == "":
+			outcome = v1.RunSkipped
+		case r.Status == 0:
+			outcome = ""
+		}
+		b = core.Number(append(b, '{'), "at", r.AtMs)
+		b = core.TextIf(core.TextIf(b, "jobId", r.JobId), "outcome", outcome)
+		b = append(core.TextIf(b, "reason", r.Reason), "},"...)
+	}
+	b[len(b)-1] = ']'
+	return b
+}
+
+// appendCron appends a v1.Cron without its end.
 func appendCron(b []byte, cron *fsm.Cron) []byte {
 	b = core.Text(append(b, '{'), "name", cron.Name)
 	b = core.Text(b, "spec", cron.Spec)
@@ -260,6 +342,10 @@ func appendCron(b []byte, cron *fsm.Cron) []byte {
 	if p := fsm.MissedPolicy(cron.Missed); p != fsm.MissedSkip {
 		b = core.Text(b, "missed", p.String())
 	}
+	b = core.NumberIf(b, "startAt", cron.StartMs)
+	b = core.NumberIf(b, "endAt", cron.EndMs)
+	b = core.NumberIf(b, "jitterMs", cron.JitterMs)
+	b = core.NumberIf(b, "maxFires", int64(cron.MaxFires))
 	b = core.FlagIf(b, "paused", cron.Paused)
 	b = core.NumberIf(b, "nextAt", cron.NextAtMs)
 	b = core.Number(b, "createdAt", cron.CreatedAtMs)
@@ -269,7 +355,7 @@ func appendCron(b []byte, cron *fsm.Cron) []byte {
 	b = core.TextIf(b, "lastError", cron.LastError)
 	b = core.Number(b, "fired", int64(cron.Fired))
 	b = core.Number(b, "skipped", int64(cron.Skipped))
-	return append(core.Number(b, "missedCount", int64(cron.MissedCount)), '}')
+	return core.Number(b, "missedCount", int64(cron.MissedCount))
 }
 
 // appendNewJob appends the v1.NewJob of a schedule. The getters handle absent fields and a nil

@@ -156,6 +156,14 @@ func listOf[T any](path, name, title string) func(*request) error {
 	}
 }
 
+func schedule(q *request) error {
+	var one v1.Cron
+	if err := q.get(segment(v1.PathCrons, q.r.PathValue("name")), nil, &one); err != nil {
+		return err
+	}
+	return q.render("schedule", "Schedule "+one.Name, "schedules", &one)
+}
+
 func worker(q *request) error {
 	var one v1.Worker
 	if err := q.get(segment(v1.PathWorkers, q.r.PathValue("name")), nil, &one); err != nil {

@@ -49,6 +49,7 @@ func (h *handler) views() map[string]func(*request) error {
 		"/queues/{type}":       queue,
 		"/queues/{type}/purge": confirmPurge,
 		"/schedules":           listOf[v1.CronList](v1.PathCrons, "schedules", "Schedules"),
+		"/schedules/{name}":    schedule,
 		"/workers":             listOf[v1.WorkerList](v1.PathWorkers, "workers", "Workers"),
 		"/workers/{name}":      worker,
 		"/batches":             listOf[v1.BatchList](v1.PathBatches, "batches", "Batches"),

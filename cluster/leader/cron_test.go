@@ -98,6 +98,45 @@ func TestFiresOfSchedules(t *testing.T) {
 	}
 }
 
+// A schedule with the policy "all" fires for each time that it missed, the oldest first, as many in an entry as one may have,
+// between its start and its end.
+func TestAllMissedTimesFire(t *testing.T) {
+	b := newBench(t)
+	f := &fires{term: b.term}
+	b.now = b.now/60_000*60_000 + 60_000
+	start, end := b.now+5*60_000, b.now+1205*60_000
+	put := putCron("c", "* * * * *", start)
+	op := put.GetPutCron()
+	op.Missed, op.StartMs, op.EndMs = uint32(fsm.MissedAll), start, end
+	other := putCron("late", "@every 24h", start+60_000)
+	b.apply(put, other)
+	b.now = end + 500_000
+	for i, want := range []int{firesMax, 201, 0} {
+		p, err := f.due(b.now)
+		if err != nil || len(p) != want {
+			t.Fatalf("%d fires in entry %d, %v, want %d", len(p), i, err, want)
+		}
+		b.apply(p...)
+		if c := b.machine.View().Cron("c"); want == firesMax && c.LastAtMs != start+(firesMax-1)*60_000 {
+			t.Errorf("the first entry ends with %d", c.LastAtMs)
+		}
+	}
+	c, late := b.machine.View().Cron("c"), b.machine.View().Cron("late")
+	if c.Fired != 1200 || c.MissedCount != 0 || c.LastAtMs != end-60_000 || c.NextAtMs != 0 || late.Fired != 1 {
+		t.Errorf("fired %d, missed %d, last %d, next %d; the other one fired %d", c.Fired, c.MissedCount, c.LastAtMs, c.NextAtMs, late.Fired)
+	}
+	last := start - 60_000
+	b.machine.View().List(fsm.Index{}, []fsm.Status{fsm.Unclaimed}, 0, func(j *fsm.Job) bool {
+		if at, _ := crontab.TimeOfID(j.ID); j.Type == "c" {
+			if header := j.Options().Headers[0]; at != last+60_000 || header.Name != fsm.ScheduledHeader || header.Value != fmt.Sprint(at) {
+				t.Fatalf("a job for %d comes after that for %d, with the header %v", at, last, header)
+			}
+			last = at
+		}
+		return true
+	})
+}
+
 func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
 	b := newBench(t)
 	f := &fires{term: b.term}

@@ -208,8 +208,8 @@ const noDeadline = int64(^uint64(0) >> 1)
 // The machine applies it only if it was proposed for the schedule's next time. So each
 // time fires once, even if two leaders propose it, or one leader proposes it twice.
 
-// firesMax bounds the schedules that fire in one log entry.
-const firesMax = 500
+// firesMax bounds the fires in one log entry.
+const firesMax = 1000
 
 // schedulesKept bounds the number of parsed specs in memory.
 const schedulesKept = 4096
@@ -235,24 +235,22 @@ func (f *fires) due(now int64) (proposal, error) {
 	})
 	var p proposal
 	for _, c := range crons {
-		fire := f.fire(c, now)
-		if fire == nil {
-			continue
+		for _, fire := range f.fire(c, now, firesMax-len(p)) {
+			id, err := crontab.NewID(fire.AtMs)
+			if err != nil {
+				return nil, fmt.Errorf("make an id for the job of schedule %q: %w", c.Name, err)
+			}
+			fire.JobId = id
+			p = append(p, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: fire}})
 		}
-		id, err := crontab.NewID(fire.AtMs)
-		if err != nil {
-			return nil, fmt.Errorf("make an id for the job of schedule %q: %w", c.Name, err)
-		}
-		fire.JobId = id
-		p = append(p, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: fire}})
 	}
 	return p, nil
 }
 
-// fire computes the times of one schedule. If this version cannot read the schedule,
-// because a newer release created it, fire returns nil, and a leader that can read it
-// will fire it.
-func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
+// fire computes the fires of one schedule, at most limit. There is one, or under the policy "all" one for each time that
+// has passed. If this version cannot read the schedule, because a newer release created it, fire returns none,
+// and a leader that can read it will fire it.
+func (f *fires) fire(c *fsm.Cron, now int64, limit int) (all []*fsmpb.FireCron) {
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
 		f.term.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
@@ -261,10 +259,18 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
 		return nil
 	}
-	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAtMs, Spec: &c.Spec, TimeZone: &c.TimeZone}
-	fire.AtMs, fire.Missed = s.Latest(max(c.LastAtMs, c.UpdatedAtMs), c.NextAtMs, now)
-	fire.NextMs = s.Next(fire.AtMs)
-	return fire
+	s = s.Within(c.StartMs, c.EndMs)
+	since, due, until := max(c.LastAtMs, c.UpdatedAtMs), c.NextAtMs, now
+	for ; due != 0 && due <= now && len(all) < limit; due = s.Next(since) {
+		if fsm.MissedPolicy(c.Missed) == fsm.MissedAll {
+			until = due
+		}
+		fire := &fsmpb.FireCron{Name: c.Name, DueMs: due, Spec: &c.Spec, TimeZone: &c.TimeZone, StartMs: &c.StartMs, EndMs: &c.EndMs}
+		fire.AtMs, fire.Missed = s.Latest(since, due, until)
+		fire.NextMs = s.Next(fire.AtMs)
+		all, since = append(all, fire), fire.AtMs
+	}
+	return all
 }
 
 func (f *fires) schedule(spec, zone string) (*crontab.Schedule, error) {

@@ -3314,7 +3314,12 @@ type PutCron struct {
 	Missed  uint32 `protobuf:"varint,6,opt,name=missed,proto3" json:"missed,omitempty"`
 	Paused  bool   `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
 	// The next time, by the leader's reckoning; 0 is never.
-	NextMs        int64 `protobuf:"varint,8,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	NextMs int64 `protobuf:"varint,8,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	// As in Cron.
+	StartMs       int64  `protobuf:"varint,9,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	EndMs         int64  `protobuf:"varint,10,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	JitterMs      int64  `protobuf:"varint,11,opt,name=jitter_ms,json=jitterMs,proto3" json:"jitter_ms,omitempty"`
+	MaxFires      uint64 `protobuf:"varint,12,opt,name=max_fires,json=maxFires,proto3" json:"max_fires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3405,6 +3410,34 @@ func (x *PutCron) GetNextMs() int64 {
 	return 0
 }
 
+func (x *PutCron) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *PutCron) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *PutCron) GetJitterMs() int64 {
+	if x != nil {
+		return x.JitterMs
+	}
+	return 0
+}
+
+func (x *PutCron) GetMaxFires() uint64 {
+	if x != nil {
+		return x.MaxFires
+	}
+	return 0
+}
+
 type PauseCron struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3414,6 +3447,8 @@ type PauseCron struct {
 	// What next_ms was reckoned by: with another one by now it does not count.
 	Spec          *string `protobuf:"bytes,4,opt,name=spec,proto3,oneof" json:"spec,omitempty"`
 	TimeZone      *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	StartMs       *int64  `protobuf:"varint,6,opt,name=start_ms,json=startMs,proto3,oneof" json:"start_ms,omitempty"`
+	EndMs         *int64  `protobuf:"varint,7,opt,name=end_ms,json=endMs,proto3,oneof" json:"end_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3483,6 +3518,20 @@ func (x *PauseCron) GetTimeZone() string {
 	return ""
 }
 
+func (x *PauseCron) GetStartMs() int64 {
+	if x != nil && x.StartMs != nil {
+		return *x.StartMs
+	}
+	return 0
+}
+
+func (x *PauseCron) GetEndMs() int64 {
+	if x != nil && x.EndMs != nil {
+		return *x.EndMs
+	}
+	return 0
+}
+
 type DeleteCron struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3542,6 +3591,8 @@ type FireCron struct {
 	// As in PauseCron.
 	Spec          *string `protobuf:"bytes,7,opt,name=spec,proto3,oneof" json:"spec,omitempty"`
 	TimeZone      *string `protobuf:"bytes,8,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	StartMs       *int64  `protobuf:"varint,9,opt,name=start_ms,json=startMs,proto3,oneof" json:"start_ms,omitempty"`
+	EndMs         *int64  `protobuf:"varint,10,opt,name=end_ms,json=endMs,proto3,oneof" json:"end_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3630,6 +3681,20 @@ func (x *FireCron) GetTimeZone() string {
 		return *x.TimeZone
 	}
 	return ""
+}
+
+func (x *FireCron) GetStartMs() int64 {
+	if x != nil && x.StartMs != nil {
+		return *x.StartMs
+	}
+	return 0
+}
+
+func (x *FireCron) GetEndMs() int64 {
+	if x != nil && x.EndMs != nil {
+		return *x.EndMs
+	}
+	return 0
 }
 
 // TriggerCron enqueues the job of a schedule now.
@@ -5320,7 +5385,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x19\n" +
 	"\buntil_ms\x18\x03 \x01(\x03R\auntilMs\x12\x19\n" +
-	"\bsince_ms\x18\x04 \x01(\x03R\asinceMs\"\xdb\x01\n" +
+	"\bsince_ms\x18\x04 \x01(\x03R\asinceMs\"\xc7\x02\n" +
 	"\aPutCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
@@ -5329,19 +5394,28 @@ const file_entry_proto_rawDesc = "" +
 	"\aoverlap\x18\x05 \x01(\rR\aoverlap\x12\x16\n" +
 	"\x06missed\x18\x06 \x01(\rR\x06missed\x12\x16\n" +
 	"\x06paused\x18\a \x01(\bR\x06paused\x12\x17\n" +
-	"\anext_ms\x18\b \x01(\x03R\x06nextMs\"\xa2\x01\n" +
+	"\anext_ms\x18\b \x01(\x03R\x06nextMs\x12\x19\n" +
+	"\bstart_ms\x18\t \x01(\x03R\astartMs\x12\x15\n" +
+	"\x06end_ms\x18\n" +
+	" \x01(\x03R\x05endMs\x12\x1b\n" +
+	"\tjitter_ms\x18\v \x01(\x03R\bjitterMs\x12\x1b\n" +
+	"\tmax_fires\x18\f \x01(\x04R\bmaxFires\"\xf6\x01\n" +
 	"\tPauseCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x17\n" +
 	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\x12\x17\n" +
 	"\x04spec\x18\x04 \x01(\tH\x00R\x04spec\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\x05 \x01(\tH\x01R\btimeZone\x88\x01\x01B\a\n" +
+	"\ttime_zone\x18\x05 \x01(\tH\x01R\btimeZone\x88\x01\x01\x12\x1e\n" +
+	"\bstart_ms\x18\x06 \x01(\x03H\x02R\astartMs\x88\x01\x01\x12\x1a\n" +
+	"\x06end_ms\x18\a \x01(\x03H\x03R\x05endMs\x88\x01\x01B\a\n" +
 	"\x05_specB\f\n" +
 	"\n" +
-	"_time_zone\" \n" +
+	"_time_zoneB\v\n" +
+	"\t_start_msB\t\n" +
+	"\a_end_ms\" \n" +
 	"\n" +
 	"DeleteCron\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xe4\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xb8\x02\n" +
 	"\bFireCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x13\n" +
@@ -5350,10 +5424,15 @@ const file_entry_proto_rawDesc = "" +
 	"\anext_ms\x18\x05 \x01(\x03R\x06nextMs\x12\x15\n" +
 	"\x06job_id\x18\x06 \x01(\tR\x05jobId\x12\x17\n" +
 	"\x04spec\x18\a \x01(\tH\x00R\x04spec\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\b \x01(\tH\x01R\btimeZone\x88\x01\x01B\a\n" +
+	"\ttime_zone\x18\b \x01(\tH\x01R\btimeZone\x88\x01\x01\x12\x1e\n" +
+	"\bstart_ms\x18\t \x01(\x03H\x02R\astartMs\x88\x01\x01\x12\x1a\n" +
+	"\x06end_ms\x18\n" +
+	" \x01(\x03H\x03R\x05endMs\x88\x01\x01B\a\n" +
 	"\x05_specB\f\n" +
 	"\n" +
-	"_time_zone\"8\n" +
+	"_time_zoneB\v\n" +
+	"\t_start_msB\t\n" +
+	"\a_end_ms\"8\n" +
 	"\vTriggerCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"2\n" +

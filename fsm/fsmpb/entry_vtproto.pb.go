@@ -3109,6 +3109,26 @@ func (m *PutCron) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MaxFires != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxFires))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.JitterMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.JitterMs))
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.EndMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndMs))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.StartMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartMs))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.NextMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextMs))
 		i--
@@ -3197,6 +3217,16 @@ func (m *PauseCron) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.EndMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.EndMs))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.StartMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.StartMs))
+		i--
+		dAtA[i] = 0x30
 	}
 	if m.TimeZone != nil {
 		i -= len(*m.TimeZone)
@@ -3306,6 +3336,16 @@ func (m *FireCron) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.EndMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.EndMs))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.StartMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.StartMs))
+		i--
+		dAtA[i] = 0x48
 	}
 	if m.TimeZone != nil {
 		i -= len(*m.TimeZone)
@@ -5931,6 +5971,18 @@ func (m *PutCron) SizeVT() (n int) {
 	if m.NextMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextMs))
 	}
+	if m.StartMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartMs))
+	}
+	if m.EndMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndMs))
+	}
+	if m.JitterMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.JitterMs))
+	}
+	if m.MaxFires != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxFires))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5958,6 +6010,12 @@ func (m *PauseCron) SizeVT() (n int) {
 	if m.TimeZone != nil {
 		l = len(*m.TimeZone)
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartMs != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.StartMs))
+	}
+	if m.EndMs != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.EndMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6010,6 +6068,12 @@ func (m *FireCron) SizeVT() (n int) {
 	if m.TimeZone != nil {
 		l = len(*m.TimeZone)
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartMs != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.StartMs))
+	}
+	if m.EndMs != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.EndMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -14527,6 +14591,82 @@ func (m *PutCron) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StartMs", wireType)
+			}
+			m.StartMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.StartMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EndMs", wireType)
+			}
+			m.EndMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.EndMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field JitterMs", wireType)
+			}
+			m.JitterMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.JitterMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxFires", wireType)
+			}
+			m.MaxFires = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxFires |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -14727,6 +14867,46 @@ func (m *PauseCron) UnmarshalVTUnsafe(dAtA []byte) error {
 			s := stringValue
 			m.TimeZone = &s
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StartMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.StartMs = &v
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EndMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.EndMs = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -15087,6 +15267,46 @@ func (m *FireCron) UnmarshalVTUnsafe(dAtA []byte) error {
 			s := stringValue
 			m.TimeZone = &s
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StartMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.StartMs = &v
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EndMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.EndMs = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

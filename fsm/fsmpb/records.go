@@ -2,6 +2,10 @@ package fsmpb
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -56,7 +60,37 @@ func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.
 // their fires do not matter.
 func (c *Cron) SameAs(o *Cron) bool {
 	return c.Spec == o.Spec && c.TimeZone == o.TimeZone && c.Overlap == o.Overlap && c.Missed == o.Missed && c.Paused == o.Paused &&
-		proto.Equal(c.Job, o.Job)
+		c.StartMs == o.StartMs && c.EndMs == o.EndMs && c.JitterMs == o.JitterMs && c.MaxFires == o.MaxFires && proto.Equal(c.Job, o.Job)
+}
+
+// RunsMax is the number of runs that a schedule keeps.
+const RunsMax = 50
+
+// AddRun adds a run to c, which is a copy that is to be changed.
+func (c *Cron) AddRun(run *CronRun) {
+	c.Runs = append(slices.Clip(c.Runs), run) // the original has the old list
+	c.Runs = c.Runs[max(0, len(c.Runs)-RunsMax):]
+}
+
+// WithEnd returns a copy of c that has the status of a job in the run that enqueued the job; 0 is that of a job that has
+// not ended. It returns nil if c has no such run, and for a nil c. An id that was used again is that of the youngest run.
+func (c *Cron) WithEnd(jobID string, status uint32) *Cron {
+	for i, r := range slices.Backward(c.GetRuns()) {
+		if r.JobId == jobID && !r.Duplicate {
+			c = Copy(c)
+			c.Runs = slices.Clone(c.Runs)
+			c.Runs[i] = &CronRun{AtMs: r.AtMs, JobId: r.JobId, Status: status}
+			return c
+		}
+	}
+	return nil
+}
+
+// JitterOf returns by how many ms the run time of the job for the time at is later. It is below JitterMs, which must be
+// positive, and the same for every call.
+func (c *Cron) JitterOf(at int64) int64 {
+	sum := sha256.Sum256(strconv.AppendInt(append([]byte(c.Name), 0), at, 10))
+	return int64(binary.BigEndian.Uint64(sum[:]) % uint64(c.JitterMs))
 }
 
 // TenantID returns the owner of the objects that the token makes. All tokens without limits are of

@@ -1592,7 +1592,16 @@ type Cron struct {
 	Fired     uint64 `protobuf:"varint,14,opt,name=fired,proto3" json:"fired,omitempty"`
 	Skipped   uint64 `protobuf:"varint,15,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// The times that passed without a leader to fire them.
-	MissedCount   uint64 `protobuf:"varint,16,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
+	MissedCount uint64 `protobuf:"varint,16,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
+	// Its times are from start_ms on, and before end_ms; 0 is no bound.
+	StartMs int64 `protobuf:"varint,17,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	EndMs   int64 `protobuf:"varint,18,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	// The run time of a job is later than the schedule's time by a number below it.
+	JitterMs int64 `protobuf:"varint,19,opt,name=jitter_ms,json=jitterMs,proto3" json:"jitter_ms,omitempty"`
+	// With as many in fired there is no next time; 0 is no limit.
+	MaxFires uint64 `protobuf:"varint,20,opt,name=max_fires,json=maxFires,proto3" json:"max_fires,omitempty"`
+	// The last runs, the oldest first.
+	Runs          []*CronRun `protobuf:"bytes,21,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1739,6 +1748,123 @@ func (x *Cron) GetMissedCount() uint64 {
 	return 0
 }
 
+func (x *Cron) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *Cron) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *Cron) GetJitterMs() int64 {
+	if x != nil {
+		return x.JitterMs
+	}
+	return 0
+}
+
+func (x *Cron) GetMaxFires() uint64 {
+	if x != nil {
+		return x.MaxFires
+	}
+	return 0
+}
+
+func (x *Cron) GetRuns() []*CronRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// CronRun is one fire of a schedule, made or skipped.
+type CronRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time for which it fired, or that of the trigger.
+	AtMs int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// The job; "" if the fire was skipped.
+	JobId string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The status in which the job has ended; 0 while it has not.
+	Status uint32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	// job_id is a job that was there already, whose end is not noted here.
+	Duplicate bool `protobuf:"varint,4,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// Why the fire was skipped.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CronRun) Reset() {
+	*x = CronRun{}
+	mi := &file_snapshot_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CronRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CronRun) ProtoMessage() {}
+
+func (x *CronRun) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CronRun.ProtoReflect.Descriptor instead.
+func (*CronRun) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CronRun) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *CronRun) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *CronRun) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *CronRun) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+func (x *CronRun) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // JobBatch is a batch: it counts jobs that belong together.
 type JobBatch struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -1765,7 +1891,7 @@ type JobBatch struct {
 
 func (x *JobBatch) Reset() {
 	*x = JobBatch{}
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1903,7 @@ func (x *JobBatch) String() string {
 func (*JobBatch) ProtoMessage() {}
 
 func (x *JobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1916,7 @@ func (x *JobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
 func (*JobBatch) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobBatch) GetId() string {
@@ -1884,7 +2010,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2022,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2035,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Hold) GetType() string {
@@ -1969,7 +2095,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2107,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2120,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestRecord) GetKey() string {
@@ -2093,7 +2219,7 @@ type RequestItem struct {
 
 func (x *RequestItem) Reset() {
 	*x = RequestItem{}
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2231,7 @@ func (x *RequestItem) String() string {
 func (*RequestItem) ProtoMessage() {}
 
 func (x *RequestItem) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2244,7 @@ func (x *RequestItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
 func (*RequestItem) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RequestItem) GetJobId() string {
@@ -2173,7 +2299,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2311,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2324,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{16}
+	return file_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Figures) GetType() string {
@@ -2331,7 +2457,7 @@ type HookEvent struct {
 
 func (x *HookEvent) Reset() {
 	*x = HookEvent{}
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2469,7 @@ func (x *HookEvent) String() string {
 func (*HookEvent) ProtoMessage() {}
 
 func (x *HookEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2482,7 @@ func (x *HookEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
 func (*HookEvent) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{17}
+	return file_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HookEvent) GetHook() string {
@@ -2654,7 +2780,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
 	"\x06limits\x18\x03 \x03(\tR\x06limits\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\"\xd5\x03\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\"\xee\x04\n" +
 	"\x04Cron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
@@ -2675,7 +2801,18 @@ const file_snapshot_proto_rawDesc = "" +
 	"last_error\x18\r \x01(\tR\tlastError\x12\x14\n" +
 	"\x05fired\x18\x0e \x01(\x04R\x05fired\x12\x18\n" +
 	"\askipped\x18\x0f \x01(\x04R\askipped\x12!\n" +
-	"\fmissed_count\x18\x10 \x01(\x04R\vmissedCount\"\xcb\x02\n" +
+	"\fmissed_count\x18\x10 \x01(\x04R\vmissedCount\x12\x19\n" +
+	"\bstart_ms\x18\x11 \x01(\x03R\astartMs\x12\x15\n" +
+	"\x06end_ms\x18\x12 \x01(\x03R\x05endMs\x12\x1b\n" +
+	"\tjitter_ms\x18\x13 \x01(\x03R\bjitterMs\x12\x1b\n" +
+	"\tmax_fires\x18\x14 \x01(\x04R\bmaxFires\x12+\n" +
+	"\x04runs\x18\x15 \x03(\v2\x17.osqueue.fsm.v1.CronRunR\x04runs\"\x83\x01\n" +
+	"\aCronRun\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x12\x1c\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcb\x02\n" +
 	"\bJobBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
 	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\x14\n" +
@@ -2766,7 +2903,7 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
@@ -2780,41 +2917,43 @@ var file_snapshot_proto_goTypes = []any{
 	(*Limit)(nil),         // 9: osqueue.fsm.v1.Limit
 	(*ParkedLane)(nil),    // 10: osqueue.fsm.v1.ParkedLane
 	(*Cron)(nil),          // 11: osqueue.fsm.v1.Cron
-	(*JobBatch)(nil),      // 12: osqueue.fsm.v1.JobBatch
-	(*Hold)(nil),          // 13: osqueue.fsm.v1.Hold
-	(*RequestRecord)(nil), // 14: osqueue.fsm.v1.RequestRecord
-	(*RequestItem)(nil),   // 15: osqueue.fsm.v1.RequestItem
-	(*Figures)(nil),       // 16: osqueue.fsm.v1.Figures
-	(*HookEvent)(nil),     // 17: osqueue.fsm.v1.HookEvent
-	(*Settings)(nil),      // 18: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 19: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 20: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 21: osqueue.fsm.v1.Header
-	(*Progress)(nil),      // 22: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 23: osqueue.fsm.v1.Pause
-	(*LimitRule)(nil),     // 24: osqueue.fsm.v1.LimitRule
-	(*NewJob)(nil),        // 25: osqueue.fsm.v1.NewJob
+	(*CronRun)(nil),       // 12: osqueue.fsm.v1.CronRun
+	(*JobBatch)(nil),      // 13: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 14: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 15: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 16: osqueue.fsm.v1.RequestItem
+	(*Figures)(nil),       // 17: osqueue.fsm.v1.Figures
+	(*HookEvent)(nil),     // 18: osqueue.fsm.v1.HookEvent
+	(*Settings)(nil),      // 19: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 20: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 21: osqueue.fsm.v1.Unique
+	(*Header)(nil),        // 22: osqueue.fsm.v1.Header
+	(*Progress)(nil),      // 23: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 24: osqueue.fsm.v1.Pause
+	(*LimitRule)(nil),     // 25: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 26: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	18, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	19, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
 	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	19, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	20, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	21, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	20, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	21, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	22, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	22, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	23, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	19, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	24, // 10: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	25, // 11: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	25, // 12: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	15, // 13: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	23, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	24, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	20, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	25, // 10: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	26, // 11: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	12, // 12: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
+	26, // 13: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	16, // 14: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -2830,7 +2969,7 @@ func file_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

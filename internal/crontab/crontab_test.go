@@ -380,3 +380,34 @@ func TestTimeOfID(t *testing.T) {
 		}
 	}
 }
+
+// Bounds leave the times of a spec as they are, from start on and before end.
+func TestWithin(t *testing.T) {
+	hour := func(n int64) int64 { return at(t, "2027-06-01 00:00:00", "") + n*3600_000 }
+	for _, spec := range []string{"@hourly", "@every 1h"} {
+		s := must(t, spec, "").Within(hour(5), hour(9))
+		for after, want := range map[int64]int64{
+			hour(0): hour(5), hour(5) - 1: hour(5), hour(5): hour(6), hour(7) + 1: hour(8), hour(8): 0, hour(9): 0, hour(20): 0,
+		} {
+			if got := s.Next(after); got != want {
+				t.Errorf("%s: the time after %s is %s, want %s", spec, show(after, ""), show(got, ""), show(want, ""))
+			}
+		}
+		for now, want := range map[int64]int64{hour(5): hour(5), hour(7) + 5: hour(7), hour(8) + 5: hour(8), hour(9): hour(8), hour(20): hour(8)} {
+			if got, missed := s.Latest(hour(0), hour(5), now); got != want || missed != uint64(want-hour(5))/3600_000 {
+				t.Errorf("%s: the latest time by %s is %s with %d missed, want %s", spec, show(now, ""), show(got, ""), missed, show(want, ""))
+			}
+		}
+		if got := must(t, spec, "").Within(hour(5)+1, 0).Next(0); got != hour(6) {
+			t.Errorf("%s: the first time from 5:00:00.001 on is %s, want 6:00", spec, show(got, ""))
+		}
+		if got := must(t, spec, "").Within(hour(5), hour(5)).Next(0); got != 0 {
+			t.Errorf("%s: it has the time %s, and ends when it starts", spec, show(got, ""))
+		}
+	}
+	// The search begins at the start.
+	leap := must(t, "0 0 29 2 *", "")
+	if start := at(t, "2040-01-01 00:00:00", ""); leap.Within(start, 0).Next(0) != leap.Next(start) || leap.Next(start) == 0 {
+		t.Error("a schedule that starts in 2040 has no time")
+	}
+}

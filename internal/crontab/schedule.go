@@ -12,22 +12,38 @@ type Schedule struct {
 	every int64 // ms; 0: by clock
 	clock *clock
 	zone  *time.Location
+
+	start, end int64 // ms; 0: no bound
+}
+
+// Within returns the schedule with the times of s from start on and before end; 0 is no bound.
+func (s *Schedule) Within(start, end int64) *Schedule {
+	c := *s
+	c.start, c.end = start, end
+	return &c
 }
 
 // timeMax is the latest supported time, in the year 9999.
 const timeMax = 253_402_300_799_000
 
 // Next returns the first time after a moment. It returns 0 if there is none within five
-// years. A moment before 1970 counts as 1970.
+// years of the moment, or of the schedule's start if that is later. A moment before 1970 counts as 1970.
 func (s *Schedule) Next(afterMs int64) int64 {
-	afterMs = max(afterMs, 0)
-	if afterMs >= timeMax {
+	next := s.nextOfSpec(max(afterMs, max(s.start, 1)-1))
+	if s.end != 0 && next >= s.end {
 		return 0
 	}
-	if s.every > 0 {
+	return next
+}
+
+// nextOfSpec is Next without bounds.
+func (s *Schedule) nextOfSpec(afterMs int64) int64 {
+	switch {
+	case afterMs >= timeMax:
+		return 0
+	case s.every > 0:
 		return (afterMs/s.every + 1) * s.every
-	}
-	if s.clock == nil {
+	case s.clock == nil:
 		return 0
 	}
 	return s.nextByClock(afterMs/1000+1) * 1000
@@ -161,6 +177,9 @@ func (s *Schedule) Latest(since, due, now int64) (at int64, missed uint64) {
 	late := first != 0 && first <= now
 	if s.every > 0 {
 		if late {
+			if s.end != 0 {
+				now = min(now, s.end-1)
+			}
 			at = now / s.every * s.every
 		}
 		return at, uint64((at - due + s.every - 1) / s.every)
@@ -171,7 +190,7 @@ func (s *Schedule) Latest(since, due, now int64) (at int64, missed uint64) {
 	for t := due; t != 0 && t < at && missed < MissedMax; t = s.Next(t) {
 		missed++
 	}
-	return at, missed + s.lostBetween(since, at)
+	return at, missed + s.lostBetween(max(since, s.start), at)
 }
 
 // lostBetween returns the number of times that the changes of the clocks after the first

@@ -83,6 +83,10 @@ func seed(t *testing.T, n *cluster.Node) {
 	call(t, n, "POST", "/v1/batches", object{"id": "import", "jobs": []object{{"type": "import"}}})
 	call(t, n, "PUT", "/v1/hooks/ops", object{"url": "https://hooks.example.test/" + url.PathEscape(evil), "on": []string{"job.dead"}})
 	call(t, n, "PUT", "/v1/crons/nightly", object{"spec": "@daily", "job": object{"type": "mail"}})
+	call(t, n, "PUT", "/v1/crons/ran", object{"spec": "@daily", "jitterMs": 60_000, "maxFires": 9, "job": object{"type": "ran", "uniqueKey": "k"}})
+	for range 2 {
+		call(t, n, "POST", "/v1/crons/ran/trigger", nil)
+	}
 	call(t, n, "POST", "/v1/workers", object{"name": "w" + evil, "types": []string{"mail"}})
 	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + evil, "types": []string{"mail"}})
 	call(t, n, "POST", "/v1/jobs/batch", object{"jobs": []object{{"id": "long-1", "type": long}, {"id": "long-2", "type": long, "maxAttempts": one, "tags": []string{long[:99]}}}})
@@ -98,14 +102,14 @@ func seed(t *testing.T, n *cluster.Node) {
 var pages = map[string]string{
 	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/bulk?action=retry&status=dead",
 	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "job-graph": "/jobs/last-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
-	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
+	"purge": "/queues/mail/purge", "schedules": "/schedules", "schedule": "/schedules/ran", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
 	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past", "hooks": "/hooks", "hook": "/hooks/ops",
 	"job-long": "/jobs/long-1", "job-long-dead": "/jobs/long-2", "queue-long": "/queues/" + long, "purge-long": "/queues/" + long + "/purge", "bulk-long": "/bulk?action=retry&status=dead&type=" + long,
 	"missing-long": "/jobs/" + long, "jobs-long": "/jobs?type=" + long,
 }
 
 // pastPages are the pages about an earlier state.
-var pastPages = []string{"", "/jobs", "/jobs/dead-1", "/dead", "/queues", "/queues/mail", "/schedules", "/workers", "/batches"}
+var pastPages = []string{"", "/jobs", "/jobs/dead-1", "/dead", "/queues", "/queues/mail", "/schedules", "/schedules/nightly", "/workers", "/batches"}
 
 // withPast returns all pages, with those of the time in ms.
 func withPast(ms int64) map[string]string {

@@ -934,7 +934,8 @@ type Throttle struct {
 }
 
 // NewCron makes or replaces a schedule: PUT /v1/crons/{name}. The `id`, `runAt`, `after` and
-// `batchId` of its job must be absent.
+// `batchId` of its job must be absent. Each job gets the header `osqueue-scheduled-at`: the time
+// for which it was enqueued, in ms since 1970.
 type NewCron struct {
 	// Five fields (minute, hour, day of month, month, day of week) as in cron(5), six with seconds in
 	// front, or `@every 5m`, `@hourly`, `@daily` and the like. When the clocks of the time zone
@@ -946,9 +947,20 @@ type NewCron struct {
 	// While the last job has not ended: enqueue anyway, or skip that time
 	Overlap string `json:"overlap,omitzero"`
 	// Of the times that passed while no node could fire only the last one fires; if it is more than a
-	// minute ago: skip it, or fire it
+	// minute ago: skip it, or fire `one` job. With `all` each of these times fires, the oldest first
 	Missed string `json:"missed,omitzero"`
-	Paused bool   `json:"paused,omitzero"`
+	// ms since 1970. The schedule has no time before it. A start that has passed has no effect:
+	// earlier times are not made up for
+	StartAt int64 `json:"startAt,omitzero"`
+	// ms since 1970. The schedule has no time at it or after it
+	EndAt int64 `json:"endAt,omitzero"`
+	// Each job runs later by a part of this that depends on name and time alone, so schedules of the
+	// same time spread, and a repetition gives the same run time
+	JitterMs int64 `json:"jitterMs,omitzero"`
+	// With as many in `fired` the schedule has no next time; 0 is no limit. To begin again, delete it
+	// and put it again
+	MaxFires uint64 `json:"maxFires,omitzero"`
+	Paused   bool   `json:"paused,omitzero"`
 }
 
 // The values of NewCron.Overlap.
@@ -961,24 +973,51 @@ const (
 const (
 	MissedSkip = "skip"
 	MissedOne  = "one"
+	MissedAll  = "all"
 )
 
 // Cron is a schedule: GET /v1/crons/{name}.
 type Cron struct {
 	Name string `json:"name"`
 	NewCron
-	NextAt    int64  `json:"nextAt,omitzero"` // Absent: paused, or never
-	CreatedAt int64  `json:"createdAt"`
-	UpdatedAt int64  `json:"updatedAt"`
-	LastAt    int64  `json:"lastAt,omitzero"` // The last time that it fired or was skipped
-	LastJobID string `json:"lastJobId,omitzero"`
-	LastError string `json:"lastError,omitzero"` // Why the last fire enqueued nothing
-	Fired     uint64 `json:"fired"`
-	Skipped   uint64 `json:"skipped"`
+	NextAt int64 `json:"nextAt,omitzero"` // Absent: paused, or never
+	// The next times, at most 5, the first being `nextAt`; only in the answer about one schedule
+	NextTimes []int64 `json:"nextTimes,omitzero"`
+	CreatedAt int64   `json:"createdAt"`
+	UpdatedAt int64   `json:"updatedAt"`
+	LastAt    int64   `json:"lastAt,omitzero"` // The last time that it fired or was skipped
+	LastJobID string  `json:"lastJobId,omitzero"`
+	LastError string  `json:"lastError,omitzero"` // Why the last fire enqueued nothing
+	// Jobs that it enqueued, also by a trigger, and times at which the unique key of its job was taken
+	Fired   uint64 `json:"fired"`
+	Skipped uint64 `json:"skipped"`
+	// The last 50 runs, the youngest first; only in the answer about one schedule
+	Runs []CronRun `json:"runs,omitzero"`
 	// Times without a job of their own: they passed while no node could fire, or a change of the
 	// clocks left them out
 	MissedCount uint64 `json:"missedCount"`
 }
+
+// CronRun is one fire of a schedule, or a time that it skipped.
+type CronRun struct {
+	// The schedule's time; of a trigger the time at which it came
+	At    int64  `json:"at"`
+	JobID string `json:"jobId,omitzero"` // Absent: no job was enqueued
+	// How the job ended; absent while it has not. A retried job has not ended, and one that is deleted
+	// before its end counts as cancelled. `duplicate`: another job has the unique key, and `jobId` is
+	// that job
+	Outcome string `json:"outcome,omitzero"`
+	Reason  string `json:"reason,omitzero"` // Why the time was skipped
+}
+
+// The values of CronRun.Outcome.
+const (
+	RunCompleted = "completed"
+	RunDead      = "dead"
+	RunCancelled = "cancelled"
+	RunSkipped   = "skipped"
+	RunDuplicate = "duplicate"
+)
 
 // CronList is the answer to GET /v1/crons, by name.
 type CronList struct {

@@ -407,6 +407,12 @@ func (q *Fake) administer(mux *http.ServeMux) {
 		NextAt: 1_700_000_000_000, Fired: 7, Skipped: 1, LastError: "job j has not ended",
 	}
 	always(mux, "GET /v1/crons", v1.CronList{Crons: []v1.Cron{cron, {Name: "idle", NewCron: v1.NewCron{Spec: "@daily", Paused: true}}}})
+	cron.NextTimes, cron.EndAt, cron.JitterMs, cron.MaxFires = []int64{cron.NextAt, 1_700_086_400_000}, 1_800_000_000_000, 90_000, 9
+	cron.Runs = []v1.CronRun{
+		{At: 1_699_913_600_000, Outcome: v1.RunSkipped, Reason: "job j has not ended"},
+		{At: 1_699_827_200_000, JobID: "j"},
+		{At: 1_699_740_800_000, JobID: "i", Outcome: v1.RunDead},
+	}
 	always(mux, "GET /v1/crons/{name}", cron)
 	for _, route := range []string{"PUT /v1/crons/{name}", "POST /v1/crons/{name}/pause", "POST /v1/crons/{name}/resume"} {
 		always(mux, route, v1.CronPut{NextAt: 1_700_000_000_000, LSN: "3-2"})

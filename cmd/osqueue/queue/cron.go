@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,9 @@ which no job was enqueued, and osqueue cron show has the reason of the last one.
 --json each line is one schedule.`,
 			view.CronColumns, (*client.Client).Crons, view.CronRow)),
 		g.Read(view.ShowCommand(g, "NAME", "Show a schedule",
-			"Shows a schedule and its job, and the reason if it enqueued no job the last time.",
+			"Shows a schedule, its next times and its job, and the reason if it enqueued no job the last time.",
 			(*client.Client).Cron, cronRows)),
+		g.Read(newCronRunsCommand(g)),
 		newCronPutCommand(g),
 		newCronNamesCommand(g, "pause", "paused", "Pause schedules", (*client.Client).PauseCron),
 		newCronResumeCommand(g), newCronTriggerCommand(g),
@@ -41,6 +43,21 @@ func cronRows(c v1.Cron) [][]string {
 		{"spec", c.Spec},
 		{"zone", cmp.Or(c.TimeZone, "UTC")},
 		{"next", view.NextText(c.Paused, c.NextAt)},
+	}
+	if len(c.NextTimes) > 1 {
+		var then []string
+		for _, at := range c.NextTimes[1:] {
+			then = append(then, view.LocalTime(at))
+		}
+		rows = append(rows, []string{"then", strings.Join(then, ", ")})
+	}
+	rows = append(rows, view.NonEmptyRows(
+		[]string{"start", view.LocalTime(c.StartAt)},
+		[]string{"end", view.LocalTime(c.EndAt)},
+		[]string{"jitter", view.MsOrNone(c.JitterMs)},
+		[]string{"max fires", view.CountOrNone(int64(c.MaxFires))},
+	)...)
+	rows = append(rows, [][]string{
 		{"overlap", cmp.Or(c.Overlap, v1.OverlapAllow)},
 		{"missed", cmp.Or(c.Missed, v1.MissedSkip)},
 		{"created", view.LocalTime(c.CreatedAt)},
@@ -50,9 +67,37 @@ func cronRows(c v1.Cron) [][]string {
 		{"fired", strconv.FormatUint(c.Fired, 10)},
 		{"skipped", strconv.FormatUint(c.Skipped, 10)},
 		{"missed times", strconv.FormatUint(c.MissedCount, 10)},
-	}
+	}...)
 	rows = append(rows, view.NonEmptyRows([]string{"last error", c.LastError})...)
 	return append(rows, newJobRows(c.Job)...)
+}
+
+func newCronRunsCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "runs NAME",
+		Short: "List the last runs of a schedule",
+		Long: `Lists the last 50 runs of a schedule, the youngest first: the time, the job, and how the
+job ended or why the time was skipped. TIME is in your time zone; a run by hand has the
+time of osqueue cron trigger. "-" is a job that has not ended. A retried job has not
+ended, and one that is removed before its end counts as cancelled. duplicate: another
+job has the unique key. With --json each line is one run.`,
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			cron, err := c.Cron(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			runs := func(yield func(v1.CronRun, error) bool) {
+				for _, r := range cron.Runs {
+					if !yield(r, nil) {
+						return
+					}
+				}
+			}
+			return view.PrintAll(g, view.Columns("TIME", "JOB", "OUTCOME", "REASON"), runs, func(r v1.CronRun) []string {
+				return []string{view.LocalTime(r.At), view.OrDash(r.JobID), view.OrDash(r.Outcome), r.Reason}
+			})
+		}),
+	}
 }
 
 // newJobRows returns table rows for a job that is not enqueued yet.
@@ -125,6 +170,10 @@ type cronFlags struct {
 	overlap string
 	missed  string
 	paused  bool
+	start   view.Time
+	end     view.Time
+	jitter  time.Duration
+	max     uint64
 }
 
 func newCronPutCommand(g *view.Globals) *cobra.Command {
@@ -140,14 +189,21 @@ in the skipped hour fires right after it, one in the repeated hour fires once. W
 in minute or hour the schedule follows the clocks.
 
 --overlap applies while the last job has not ended: allow (enqueue another) or skip.
-Of the times that passed while there was no leader only the last one fires: give a
-schedule whose times must all fire a period longer than a failover. --missed applies if
-that time is more than a minute ago: skip it, or one (fire). The other times, and those
-that a change of the clocks left out, count as missed.
+Of the times that passed while there was no leader only the last one fires. --missed
+applies if that time is more than a minute ago: skip it, or one (fire). The other times,
+and those that a change of the clocks left out, count as missed. With --missed all
+each time that passed without a leader fires, the oldest first.
+
+The times begin with --start, and are before --end. With --jitter each job runs later
+by a part of that time, which depends on the name and the time, so that schedules of the
+same time spread. Each job has the time in its header osqueue-scheduled-at, in ms since
+1970. After --max jobs, with those of cron trigger, the schedule fires no more; to begin
+again, remove it and put it again.
 
 ` + view.UniqueHelp + "\n\n" + view.BackoffHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
-  osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
+  osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s
+  osqueue cron put sale '0 * * * *' --type prices --start 2026-12-01 --end 2027-01-01 --jitter 5m --missed all`,
 		RunE: func(cmd *cobra.Command, args []string) error { return putCron(cmd.Context(), g, f, args[0], args[1]) },
 	}
 	flags := cmd.Flags()
@@ -156,7 +212,11 @@ that a change of the clocks left out, count as missed.
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
 	flags.StringVar(&f.zone, "tz", "", "time zone of the fields, as in Europe/Berlin (default UTC)")
 	view.ChoiceVar(cmd, &f.overlap, "overlap", "allow or skip (default allow)", v1.OverlapAllow, v1.OverlapSkip)
-	view.ChoiceVar(cmd, &f.missed, "missed", "skip or one (default skip)", v1.MissedSkip, v1.MissedOne)
+	view.ChoiceVar(cmd, &f.missed, "missed", "skip, one or all (default skip)", v1.MissedSkip, v1.MissedOne, v1.MissedAll)
+	view.TimeVar(flags, &f.start, false, "start", "no times before it: a time as for submit --run-at")
+	view.TimeVar(flags, &f.end, false, "end", "no times at it or after it")
+	view.SpanVar(flags, &f.jitter, "jitter", 0, "each job runs later by a part of it")
+	flags.Uint64Var(&f.max, "max", 0, "maximum number of jobs; 0 is no limit")
 	flags.BoolVar(&f.paused, "paused", false, "create it paused")
 	f.bind(flags)
 	return cmd
@@ -191,6 +251,7 @@ func putCron(ctx context.Context, g *view.Globals, f *cronFlags, name, spec stri
 		}
 		put, err := c.PutCron(ctx, name, client.NewCron{
 			Spec: spec, TimeZone: f.zone, Job: job, Overlap: f.overlap, Missed: f.missed, Paused: f.paused,
+			Start: f.start.At, End: f.end.At, Jitter: f.jitter, MaxFires: f.max,
 		})
 		if err != nil {
 			return err

@@ -327,12 +327,13 @@ func cronCommand(c Command) *fsmpb.Mutation {
 			Name: name, NextMs: next, Spec: c.Text("spec"), TimeZone: c.Text("zone"),
 			Paused: c.Has("paused"), Job: newJob(c, c.Text("id"), ""),
 			Overlap: named(c, "overlap", fsm.OverlapAllow, fsm.OverlapSkip),
-			Missed:  named(c, "missed", fsm.MissedSkip, fsm.MissedOne),
+			Missed:  named(c, "missed", fsm.MissedSkip, fsm.MissedOne, fsm.MissedAll),
+			StartMs: c.Number("start", 0), EndMs: c.Number("end", 0), JitterMs: c.Number("jitter", 0), MaxFires: uint64(c.Number("max", 0)),
 		}}}
 	case "pause", "resume":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: &fsmpb.PauseCron{
 			Name: name, NextMs: next, Paused: c.ID(0) == "pause",
-			Spec: c.OptionalText("spec"), TimeZone: c.OptionalText("zone"),
+			Spec: c.OptionalText("spec"), TimeZone: c.OptionalText("zone"), StartMs: c.Optional("start"), EndMs: c.Optional("end"),
 		}}}
 	case "delete":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}}
@@ -340,7 +341,7 @@ func cronCommand(c Command) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
 			Name: name, DueMs: c.Number("due", 0), AtMs: c.Number("at", 0), NextMs: next,
 			Missed: uint64(c.Number("missed", 0)), JobId: c.Text("job"),
-			Spec: c.OptionalText("spec"), TimeZone: c.OptionalText("zone"),
+			Spec: c.OptionalText("spec"), TimeZone: c.OptionalText("zone"), StartMs: c.Optional("start"), EndMs: c.Optional("end"),
 		}}}
 	case "trigger":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: name, JobId: c.Text("job")}}}
