@@ -151,7 +151,10 @@ func items(values []string) []string {
 // badMembers are the wrong values of the fields of all bodies.
 var badMembers = map[string][]string{
 	"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
-	"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
+	"runAt": badTimes, "startBefore": badPoints, "retainMs": badDurations, "class": anyText, "action": append([]string{`""`, `"DEAD"`}, badWords...),
+	"onError": append(badLists, `[`+strings.Repeat(`{"class":"a","action":"dead"},`, 16)+`{"class":"a","action":"dead"}]`,
+		`[{"class":"a","action":"dead","delayMs":1}]`),
+	"delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
 	"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
 	"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
 	"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
@@ -171,13 +174,14 @@ var badMembers = map[string][]string{
 	"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
 	"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
 	"all": append([]string{`true`}, badFlags...), "tag": badLookups, "createdFrom": badPoints, "createdBefore": badPoints,
-	"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead"]`),
+	"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead","dead"]`),
 	"name":     append([]string{`""`, `null`}, badNames...), "version": badNames, "address": badNames,
 	"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
 }
 
 // badMembersOf are those of single bodies whose values are others.
 var badMembersOf = map[reflect.Type]map[string][]string{
+	reflect.TypeFor[v1.OnError]():       {"class": append([]string{`""`, `"a\u0000"`, `"` + strings.Repeat("x", 65) + `"`}, anyText...)},
 	reflect.TypeFor[v1.Claim]():         {"workerId": badNames},
 	reflect.TypeFor[v1.NextClaim]():     {"requestId": append([]string{`""`, `null`}, badNames...)},
 	reflect.TypeFor[v1.CompleteLease](): {"result": {`NaN`}},
@@ -223,6 +227,7 @@ type badBody struct {
 var badBodies = []badBody{
 	{path: "/v1/jobs", of: reflect.TypeFor[v1.NewJob](), body: `{%s}`},
 	{path: "/v1/jobs", of: reflect.TypeFor[v1.Backoff](), body: `{"backoff":{%s}}`, under: "/backoff", with: backoffWith},
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.OnError](), body: `{"onError":[{%s}]}`, under: "/onError/0", with: onErrorWith},
 	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Batch](), body: `{%s}`},
 	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.NewJob](), body: `{"jobs":[{},{%s}]}`, under: "/jobs/1"},
 	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Backoff](), body: `{"jobs":[{"backoff":{%s}}]}`, under: "/jobs/0/backoff", with: backoffWith},
@@ -264,6 +269,7 @@ var (
 	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
 	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`, "claim": `"jobs":[{"jobId":"a"}],`}
 	nextWith    = map[string]string{"": `"requestId":"r",`, "requestId": ``}
+	onErrorWith = map[string]string{"": `"class":"a","action":"retry",`, "class": `"action":"dead",`, "action": `"class":"a",`}
 	leaseWith   = map[string]string{"": `"jobId":"a",`, "jobId": ``}
 	changeWith  = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`}
 	filterWith  = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}

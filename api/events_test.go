@@ -146,18 +146,19 @@ func TestEventKinds(t *testing.T) {
 		return notify.Event{Kind: fsm.JobChanged, From: from, Status: to, End: end, JobID: "a"}
 	}
 	for want, e := range map[string]notify.Event{
-		v1.EventEnqueued:  change(0, fsm.Blocked, 0),
-		v1.EventDue:       change(fsm.Scheduled, fsm.Unclaimed, fsm.EndFail),
-		v1.EventUnblocked: change(fsm.Blocked, fsm.Scheduled, 0),
-		v1.EventClaimed:   change(fsm.Unclaimed, fsm.InProgress, fsm.EndFail),
-		v1.EventCompleted: change(fsm.InProgress, fsm.Completed, fsm.EndOK),
-		v1.EventFailed:    change(fsm.InProgress, fsm.Scheduled, fsm.EndFail),
-		v1.EventExpired:   change(fsm.InProgress, fsm.Unclaimed, fsm.EndLease),
-		v1.EventTimedOut:  change(fsm.InProgress, fsm.Unclaimed, fsm.EndTimeout),
-		v1.EventReleased:  change(fsm.InProgress, fsm.Unclaimed, fsm.EndReleased),
-		v1.EventDead:      change(fsm.InProgress, fsm.Dead, fsm.EndLease),
-		v1.EventCancelled: change(fsm.Blocked, fsm.Cancelled, 0),
-		v1.EventRetried:   change(fsm.Dead, fsm.Unclaimed, 0),
+		v1.EventEnqueued:     change(0, fsm.Blocked, 0),
+		v1.EventDue:          change(fsm.Scheduled, fsm.Unclaimed, fsm.EndFail),
+		v1.EventUnblocked:    change(fsm.Blocked, fsm.Scheduled, 0),
+		v1.EventClaimed:      change(fsm.Unclaimed, fsm.InProgress, fsm.EndFail),
+		v1.EventCompleted:    change(fsm.InProgress, fsm.Completed, fsm.EndOK),
+		v1.EventFailed:       change(fsm.InProgress, fsm.Scheduled, fsm.EndFail),
+		v1.EventLeaseExpired: change(fsm.InProgress, fsm.Unclaimed, fsm.EndLease),
+		v1.EventTimedOut:     change(fsm.InProgress, fsm.Unclaimed, fsm.EndTimeout),
+		v1.EventReleased:     change(fsm.InProgress, fsm.Unclaimed, fsm.EndReleased),
+		v1.EventDead:         change(fsm.InProgress, fsm.Dead, fsm.EndLease),
+		v1.EventCancelled:    change(fsm.Blocked, fsm.Cancelled, 0),
+		v1.EventExpired:      change(fsm.Blocked, fsm.Expired, 0),
+		v1.EventRetried:      change(fsm.Dead, fsm.Unclaimed, 0),
 	} {
 		if got := core.EventKind(&e); got != want {
 			t.Errorf("%v to %v: %s, want %s", e.From, e.Status, got, want)

@@ -195,7 +195,7 @@ func sameJSON(t testing.TB, got []byte, want string) {
 
 // allStatuses are the statuses of a job.
 var allStatuses = []fsm.Status{
-	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
+	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired,
 }
 
 func statusNames() (names []string) {

@@ -43,6 +43,8 @@ func TestAnEditedJobIsKnownByItsFirstContent(t *testing.T) { play(t) }
 func TestRetryOfATakenKey(t *testing.T)                    { play(t) }
 func TestChangeIDs(t *testing.T)                           { play(t) }
 func TestChangeByFilter(t *testing.T)                      { play(t) }
+func TestOnError(t *testing.T)                             { play(t) }
+func TestExpiry(t *testing.T)                              { play(t) }
 func TestChangeOfEverythingMustBeSaid(t *testing.T)        { play(t) }
 func TestChangeLimits(t *testing.T)                        { play(t) }
 

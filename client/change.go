@@ -40,7 +40,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, call{op: "cancel", name: id, action: v1.ActionCancel})
 }
 
-// Retry makes a dead or cancelled job available with all its attempts. A scheduled
+// Retry makes a dead, cancelled or expired job available with all its attempts. A scheduled
 // job becomes available at once.
 func (c *Client) Retry(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, call{op: "retry", name: id, action: v1.ActionRetry})
@@ -60,7 +60,7 @@ type Edit struct {
 	Tags        []string       // all tags; empty, but not nil, is none
 	Limits      []string       // all limits, likewise
 	MaxAttempts *int32
-	Retry       bool    // retries a job that is dead or cancelled
+	Retry       bool    // retries a job that is dead, cancelled or expired
 	Revision    *uint64 // the number of edits that the job must have
 }
 

@@ -170,6 +170,8 @@ func EncodeJob(job NewJob) ([]byte, error) {
 		LeaseMs:      inMilliseconds(job.Lease),
 		Backoff:      job.Backoff.wire(),
 		TimeoutMs:    inMilliseconds(job.Timeout),
+		RetainMs:     inMilliseconds(job.Retain),
+		OnError:      onErrorInWire(job.OnError),
 		Group:        job.Group,
 		Tags:         job.Tags,
 		Headers:      job.Headers,
@@ -180,6 +182,7 @@ func EncodeJob(job NewJob) ([]byte, error) {
 		UniqueMs:     inMilliseconds(job.Unique.Period),
 		After:        job.After,
 		AfterFailure: job.AfterFailure,
+		StartBefore:  unixMs(job.StartBefore),
 		BatchID:      job.BatchID,
 	}
 	if !job.RunAt.IsZero() {

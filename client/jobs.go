@@ -127,10 +127,11 @@ func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err er
 	return n, nil
 }
 
-// Finished reports whether a job with this status is completed, dead or cancelled.
+// Finished reports whether a job with this status is completed, dead, cancelled or expired.
 // It runs again only if someone retries it.
 func Finished(status string) bool {
-	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled
+	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled ||
+		status == v1.StatusExpired
 }
 
 // read returns a call that changes nothing, for the moment of ctx.

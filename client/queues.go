@@ -108,6 +108,8 @@ type QueuePatch struct {
 	Backoff            Setting[Backoff]       `json:"backoff,omitzero"`
 	RetainFor          Setting[time.Duration] `json:"retainMs,omitzero"`
 	RetainCount        Setting[int64]         `json:"retainCount,omitzero"`
+	RetainDeadFor      Setting[time.Duration] `json:"retainDeadMs,omitzero"`
+	RetainDeadCount    Setting[int64]         `json:"retainDeadCount,omitzero"`
 	MaxJobs            Setting[int64]         `json:"maxJobs,omitzero"`
 	MaxBytes           Setting[int64]         `json:"maxBytes,omitzero"`
 	MaxPayload         Setting[int64]         `json:"maxPayload,omitzero"`

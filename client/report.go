@@ -44,7 +44,7 @@ func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
 		return unsent(v1.ActionFail, err)
 	}
 	return c.report(ctx, l, call{action: v1.ActionFail, in: &v1.Fail{
-		WorkerID: optional(l.Worker), Token: l.Token, Error: text, Retryable: f.retryable(), DelayMs: f.delayMs(),
+		WorkerID: optional(l.Worker), Token: l.Token, Error: text, Class: f.Class, Retryable: f.retryable(), DelayMs: f.delayMs(),
 	}})
 }
 
@@ -162,7 +162,7 @@ func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob)
 		text, err := c.sealError(ctx, j.Lease.JobID, j.Failure)
 		return v1.FailLease{
 			JobID: j.Lease.JobID, Token: j.Lease.Token,
-			Error: text, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
+			Error: text, Class: j.Failure.Class, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
 		}, err
 	})
 	if err != nil {

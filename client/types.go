@@ -24,6 +24,9 @@ type NewJob struct {
 	// the job becomes available. Set at most one of them.
 	RunAt time.Time
 	Delay time.Duration
+	// StartBefore is the time at which the job expires, unless a worker has claimed it
+	// before. The zero time is never.
+	StartBefore time.Time
 	// MaxAttempts is how often the job may be attempted. Nil means the server's
 	// default.
 	MaxAttempts *int32
@@ -33,9 +36,14 @@ type NewJob struct {
 	// Backoff is the wait after a failed attempt. Nil means the backoff of the
 	// type.
 	Backoff *Backoff
+	// OnError are what follows failures by their class (Failure.Class): the first one that
+	// matches counts, in place of Backoff.
+	OnError []OnError
 	// Timeout is how long an attempt may run, with or without heartbeats. 0 means
 	// the timeout of the type.
 	Timeout time.Duration
+	// Retain is how long the job is kept after its end. 0 means the retention of the type.
+	Retain time.Duration
 	// Group is the tenant group. Claims take turns among the groups.
 	Group string
 	Tags  []string // labels by which lists and filters select jobs
@@ -48,7 +56,7 @@ type NewJob struct {
 	// After are the ids of jobs that must complete before this job becomes
 	// available. They must exist or be part of the same batch.
 	After []string
-	// AfterFailure is the policy if a job in After dies or is cancelled:
+	// AfterFailure is the policy if a job in After dies, expires or is cancelled:
 	// v1.AfterBlock (the default, also ""), v1.AfterCancel or v1.AfterRun.
 	AfterFailure string
 	// BatchID adds the job to an open workflow batch.
@@ -56,6 +64,24 @@ type NewJob struct {
 	// Headers go to the worker with the job, in every attempt. Names have the characters a
 	// to z, 0 to 9, "-", "_" and ".".
 	Headers map[string]string
+}
+
+// OnError is what follows a failure of a class.
+type OnError struct {
+	Class string        // "*" is any failure, also one without a class
+	Dead  bool          // the job is dead; otherwise it is retried, while it has attempts
+	Delay time.Duration // before the retry; 0: at once
+}
+
+func onErrorInWire(rules []OnError) (out []v1.OnError) {
+	for _, r := range rules {
+		action := v1.OnErrorRetry
+		if r.Dead {
+			action = v1.OnErrorDead
+		}
+		out = append(out, v1.OnError{Class: r.Class, Action: action, DelayMs: inMilliseconds(r.Delay)})
+	}
+	return out
 }
 
 // Backoff is the wait of a job after its n-th failed attempt. It is v1.Backoff with
@@ -188,6 +214,9 @@ func (j ClaimedJob) Lease() Lease { return Lease{JobID: j.ID, Worker: j.Worker, 
 // Failure describes a failed attempt.
 type Failure struct {
 	Error string // what failed, for people; the job keeps it as its last error
+	// Class is what kind of error it is, at most 64 bytes, for NewJob.OnError; "" is none. It is
+	// never encrypted.
+	Class string
 	// Public says that Error has nothing of the job's content: Config.Cipher does not
 	// encrypt it, so that everybody can read why the job failed.
 	Public bool

@@ -20,9 +20,9 @@ var ErrNotFinished = errors.New("the job has not finished in time")
 // waitPoll is how long one request pauses the server to wait.
 const waitPoll = 15 * time.Second
 
-// JobError is the error of WaitJob for a job that is dead or cancelled.
+// JobError is the error of WaitJob for a job that is dead, cancelled or expired.
 type JobError struct {
-	Job v1.Job // dead or cancelled
+	Job v1.Job // dead, cancelled or expired
 }
 
 // Error returns how the job ended, and its last error.
@@ -35,7 +35,7 @@ func (e *JobError) Error() string {
 }
 
 // WaitJob waits until the job has ended, at most for atMost (0: until ctx ends),
-// and returns its last known state. If the job is dead or cancelled, the error is a
+// and returns its last known state. If the job is dead, cancelled or expired, the error is a
 // *JobError. If the time is over, the error wraps ErrNotFinished. If the job is completed
 // and Config.Cipher cannot decrypt it, the error is a *SealError.
 //
@@ -62,7 +62,7 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 		case v1.StatusCompleted:
 			err := c.openRead(ctx, &job)
 			return job, err
-		case v1.StatusDead, v1.StatusCancelled:
+		case v1.StatusDead, v1.StatusCancelled, v1.StatusExpired:
 			_ = c.openRead(ctx, &job) // a text that cannot be read stays encrypted; the end is the error that counts
 			return job, &JobError{Job: job}
 		}

@@ -48,7 +48,7 @@ type watched struct {
 const watchReads = 8
 
 // endKinds are the events that trigger a read.
-var endKinds = []string{v1.EventCompleted, v1.EventDead, v1.EventCancelled, v1.EventRemoved}
+var endKinds = []string{v1.EventCompleted, v1.EventDead, v1.EventCancelled, v1.EventExpired, v1.EventRemoved}
 
 // errWatchClosed is the cause of a Watch that was closed.
 var errWatchClosed = errors.New("the watch is closed")

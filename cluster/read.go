@@ -93,7 +93,7 @@ func (n *Node) Document(ctx context.Context) ([]byte, error) {
 	return document.EncodeState(n.replica.freeze()), nil
 }
 
-// WaitEnded returns nil once the job has ended (completed, dead or cancelled), or if the
+// WaitEnded returns nil once the job has ended (completed, dead, cancelled or expired), or if the
 // state that this node has applied does not contain it. Any node can answer. The errors
 // are those of ctx, and ErrClosed.
 func (n *Node) WaitEnded(ctx context.Context, id string) error {

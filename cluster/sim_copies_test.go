@@ -228,7 +228,7 @@ func (w *simWorld) goOnFrom(v *fsm.View) {
 	line := newSimLedger(w, "a")
 	line.base, line.last, line.token, line.end = at, at, v.Meta().Token, &at
 	line.firedUpTo(v)
-	for _, status := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
+	for _, status := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired} {
 		v.Jobs(status, 0, func(j *fsm.Job) bool {
 			line.jobs[j.ID] = &simJob{enqueued: at, status: j.Status, token: j.Execution().Token}
 			return true

@@ -99,7 +99,9 @@ func (l *simLedger) fire(lsn fsm.LSN, name, jobID string) {
 	l.fired[name] = at
 }
 
-func ended(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
+func ended(s fsm.Status) bool {
+	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled || s == fsm.Expired
+}
 
 func (l *simLedger) change(lsn fsm.LSN, e *fsm.Event) {
 	w, id := l.world, e.Job.ID
@@ -207,7 +209,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 	next.token = v.Meta().Token
 	next.firedUpTo(v)
 	live := make(map[string]*fsm.Job)
-	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
+	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired} {
 		v.Jobs(s, 0, func(j *fsm.Job) bool {
 			live[j.ID] = j
 			return true

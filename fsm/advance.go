@@ -70,6 +70,8 @@ func (e *entry) fire(t timer) {
 		e.resume(e.types.queues[t.key])
 	case timerLimit:
 		e.limitTime(t.key)
+	case timerExpiry:
+		e.expire(e.ids.Get(t.key))
 	}
 }
 

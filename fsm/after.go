@@ -87,7 +87,7 @@ func (w *waits) consider(id string, s Status) {
 	switch s {
 	case 0, Completed:
 		n = w.waited[id].all
-	case Dead, Cancelled:
+	case Dead, Cancelled, Expired:
 		n = w.waited[id].moved
 	}
 	if n > 0 {
@@ -139,7 +139,7 @@ func (m *Machine) reviewWaited(id string) {
 		return
 	}
 	m.waits.consider(id, j.Status)
-	if j.Status == Completed || j.Status == Cancelled {
+	if j.Status.Ended() {
 		m.types.retain(j, m.waits.waited[id].all > 0)
 	}
 }
@@ -172,10 +172,12 @@ func (e *entry) settleOne(on string) {
 		outcome = "is dead"
 	case Cancelled:
 		outcome = "was cancelled"
+	case Expired:
+		outcome = "has expired"
 	}
 	cancelled := old.Change()
 	cancelled.Exec.LastError = "job " + on + ", which it waited for, " + outcome
-	e.cancelNow(old, cancelled)
+	e.endWaiting(old, cancelled, Cancelled)
 }
 
 // stopWaiting removes job on from the jobs that old waits for.

@@ -93,7 +93,7 @@ func countEnded(b *JobBatch, s Status, n int) {
 		c = &b.Completed
 	case Dead:
 		c = &b.Dead
-	case Cancelled:
+	case Cancelled, Expired:
 		c = &b.Cancelled
 	default:
 		return

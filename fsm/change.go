@@ -28,8 +28,8 @@ const (
 // changeable has the statuses that a filter without statuses selects.
 var changeable = map[ChangeKind][]Status{
 	CancelJobs: {Scheduled, Unclaimed, InProgress, Blocked},
-	RetryJobs:  {Dead, Cancelled},
-	DeleteJobs: {Scheduled, Unclaimed, Completed, Dead, Cancelled, Blocked},
+	RetryJobs:  {Dead, Cancelled, Expired},
+	DeleteJobs: {Scheduled, Unclaimed, Completed, Dead, Cancelled, Blocked, Expired},
 }
 
 // change cancels, retries or deletes jobs.
@@ -96,13 +96,13 @@ func (e *entry) cancel(old *Job) (*Job, Code) {
 	switch old.Status {
 	case Cancelled:
 		return old, Duplicate
-	case Completed, Dead:
+	case Completed, Dead, Expired:
 		return old, WrongStatus
 	case InProgress:
 		return e.requestCancel(old)
 	}
 	j := old.Change()
-	e.cancelNow(old, j)
+	e.endWaiting(old, j, Cancelled)
 	return j, OK
 }
 
@@ -119,10 +119,15 @@ func (e *entry) requestCancel(old *Job) (*Job, Code) {
 	return &j, OK
 }
 
-// cancelNow makes j, a changed copy of old that is not running, cancelled.
-func (e *entry) cancelNow(old, j *Job) {
+// endWaiting makes j, a changed copy of old that is not running, cancelled or expired.
+func (e *entry) endWaiting(old, j *Job, s Status) {
 	j.ChangeDetails(func(d *Details) { d.Waits, d.InLine = nil, false })
-	e.end(old, j, Cancelled)
+	e.end(old, j, s)
+}
+
+func (e *entry) expire(old *Job) {
+	e.firings--
+	e.endWaiting(old, old.Change(), Expired)
 }
 
 func (e *entry) retry(old *Job) (*Job, Code) {
@@ -134,7 +139,7 @@ func (e *entry) retry(old *Job) (*Job, Code) {
 		j.Status, j.RunAt = Unclaimed, e.meta.Now
 		e.put(old, &j)
 		return &j, OK
-	case Dead, Cancelled:
+	case Dead, Cancelled, Expired:
 		return e.revive(old)
 	}
 	return old, WrongStatus
@@ -153,6 +158,7 @@ func (e *entry) revive(old *Job) (*Job, Code) {
 	j.ChangeDetails(func(d *Details) {
 		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
 		d.InLine = e.sequences.taken(j.Options().Sequence)
+		d.Revived = j.Exec.Token == 0 && j.Options().StartBefore != 0
 	})
 	j.Status = j.FreeStatus(e.meta.Now)
 	e.put(old, j)

@@ -46,6 +46,14 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 		if q == nil {
 			break
 		}
+		if at := q.best.ExpiresAt(); at != 0 && at <= e.meta.Now { // its timer has not fired yet
+			if e.firings <= 0 {
+				e.types.arrive(q, 1) // the next claim continues
+				break
+			}
+			e.expire(q.best)
+			continue
+		}
 		if l, to, misplaced := e.types.misplaced(q); misplaced {
 			if e.parkings == 0 {
 				e.types.arrive(q, n) // the next claim continues

@@ -217,6 +217,10 @@ event 0 unclaimed→completed
 event 0 dead→completed
 event 0 cancelled→completed
 event 0 completed→completed
+event 0 blocked→expired
+event 0 scheduled→expired
+event 0 unclaimed→expired
+event 0 expired→unclaimed
 history failed
 history lease_expired
 history timed_out

@@ -7,13 +7,13 @@ import (
 	"osqueue/fsm/job"
 )
 
-// editJob changes fields of a job that waits, or of one that is dead or cancelled and retried with them.
+// editJob changes fields of a job that waits, or of one that is dead, cancelled or expired and retried with them.
 func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	j := e.ids.Get(op.Id)
 	if j == nil || op.Seq != 0 && j.Seq != op.Seq {
 		return Result{Code: NotFound}
 	}
-	edited, revives := e.usage.edited(j, op), op.Retry && (j.Status == Dead || j.Status == Cancelled)
+	edited, revives := e.usage.edited(j, op), op.Retry && j.Status.Ended() && j.Status != Completed
 	code := OK
 	switch {
 	case j.Status == InProgress || j.Status.Ended() && !revives:

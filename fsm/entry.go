@@ -10,6 +10,7 @@ import (
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
+	"osqueue/fsm/onerror"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -102,7 +103,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Complete:
 		return cmp.Or(need(op.Complete.GetLease() != nil, errNoLease), need(len(op.Complete.GetLog()) <= LogMax && utf8.ValidString(op.Complete.GetLog()), errLog))
 	case *fsmpb.Mutation_Fail:
-		return need(op.Fail.GetLease() != nil, errNoLease)
+		return cmp.Or(need(op.Fail.GetLease() != nil, errNoLease), need(onerror.ValidClass(op.Fail.GetClass()), errNewValue))
 	case *fsmpb.Mutation_Release:
 		return need(op.Release.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_RegisterWorker:
@@ -167,7 +168,7 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	if !known {
 		return errNewValue
 	}
-	if err := cmp.Or(job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders())); err != nil {
+	if err := cmp.Or(onerror.Check(n.GetOnError()), job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders())); err != nil {
 		return err
 	}
 	return checkQuota(n.GetQuota())

@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/onerror"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
 )
@@ -69,13 +71,23 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		Backoff:   &fsmpb.Backoff{Kind: uint32(backoff.Exponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
 		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
-		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},
+		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1}, StartBeforeMs: 10, RetainMs: 11, OnError: []*fsmpb.OnError{{Class: "smtp", Dead: true}},
 		Limits: []string{"k", "l"}, Sequence: "s",
 	}
 	if batch != "" {
 		n.After = []string{"a"}
 	}
 	return n
+}
+
+// onErrorOnly enqueues a job with rules for errors; without any it has one without a class.
+func onErrorOnly(rules ...*fsmpb.OnError) *fsmpb.Mutation {
+	m := enqueue("a")
+	m.GetEnqueue().Jobs[0].OnError = rules
+	if len(rules) == 0 {
+		m.GetEnqueue().Jobs[0].OnError = []*fsmpb.OnError{{}}
+	}
+	return m
 }
 
 // messages calls fn for m and every message in it.
@@ -240,6 +252,9 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: &fsmpb.SetQuiet{Name: "w", By: "\xff"}}},
 		{Op: &fsmpb.Mutation_Announce{}},
 		completeWithLog("w", "a", 1, strings.Repeat("x", fsm.LogMax+1)),
+		{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Lease: &fsmpb.Lease{}, Class: strings.Repeat("x", onerror.ClassMax+1)}}},
+		onErrorOnly(), onErrorOnly(&fsmpb.OnError{Class: "a", Dead: true, DelayMs: 1}), onErrorOnly(&fsmpb.OnError{Class: "a", DelayMs: -1}),
+		onErrorOnly(&fsmpb.OnError{Class: "\xff"}), onErrorOnly(slices.Repeat([]*fsmpb.OnError{{Class: "a"}}, onerror.Max+1)...),
 		completeWithLog("w", "a", 1, "\xff"),
 		announce(0, "nothing"),
 		announce(fsm.AnnounceBucketHealed+1, "of the future"),

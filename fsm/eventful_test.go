@@ -54,7 +54,7 @@ func eventfulPast() []*fsmpb.Batch {
 			&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "idle", MaxAttempts: &two}}},
 			cronOf("c", 2000, false), cronOf("paused", 0, true)),
 		batch(1001, requested("k1", batchOf("b", "a", "b", "c", "d")), batchOf("over", "o"), groupsOf("t", "x", "y", "z"),
-			enqueueAt(90_000, "later"), uniques()),
+			enqueueAt(90_000, "later"), uniques(), startBefore(1500, "in vain")),
 		batch(1002, requested("k2", claimAs("w", "request 1", 6)), claim(fsm.Anonymous, 2)),
 		batch(1003, waitersOf("a"), progress("w", "b", 50), changeOf(fsm.CancelJobs, "b", "later"),
 			completeWithLog("w", "a", 0, "said"), fail("w", "c", 0, "too bad", true), fail("w", "d", 0, "once more", false),
@@ -68,6 +68,15 @@ func eventfulPast() []*fsmpb.Batch {
 			enqueueAt(90_000, "much later"),
 			setLimit("k*", &fsmpb.LimitRule{Running: 1}), throttleLimit("k1", 5000, "", nil), limitedJob("t", "x", "parked", "k1", "l")),
 	}
+}
+
+// startBefore enqueues jobs that expire at a time.
+func startBefore(at int64, ids ...string) *fsmpb.Mutation {
+	m := enqueueType("expiring", ids...)
+	for _, n := range m.GetEnqueue().Jobs {
+		n.StartBeforeMs, n.Priority = at, -1
+	}
+	return m
 }
 
 func requested(key string, m *fsmpb.Mutation) *fsmpb.Mutation {

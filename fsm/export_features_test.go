@@ -11,7 +11,7 @@ func (m *Machine) PutOff() (kinds []string) {
 	names := map[timerKind]string{
 		timerDue: "job due", timerLease: "lease", timerWorker: "worker", timerTimeout: "timeout",
 		timerPermit: "permit", timerRetain: "retention",
-		timerLimit: "limit",
+		timerLimit: "limit", timerExpiry: "expiry",
 	}
 	m.timers.Scan(func(t timer) bool {
 		if t.at > m.meta.Now {
@@ -85,6 +85,7 @@ func (m *Machine) Features() (names []string) {
 		note("limits of running jobs", limitsRunning(s))
 		note("rates", s.RateMilli > 0 && bucketOf(s).levelAt(m.meta.Now) < permit)
 		note("retention of a type", s.RetainMs != Unset || s.RetainCount != Unset)
+		note("retention of the dead jobs of a type", s.RetainDeadMs != nil || s.RetainDeadCount != nil)
 		return true
 	})
 	m.jobs.Scan(func(j *Job) bool {

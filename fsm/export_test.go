@@ -151,10 +151,19 @@ func (m *Machine) derived() []string {
 	return lines
 }
 
+// scanRetained calls fn for the jobs that retention may remove, with the index of their tree.
+func (q *queue) scanRetained(fn func(int, *Job) bool) {
+	for i, tree := range q.retained {
+		if tree != nil {
+			tree.Scan(func(j *Job) bool { return fn(i, j) })
+		}
+	}
+}
+
 func (q *queue) derived() []string {
 	lines := []string{fmt.Sprintf("queue %q: %v, %d bytes, %d groups wait, settings %v, permit at %d, retention at %d",
 		q.name, q.counts, q.bytes, q.waiting.Len(), q.settings != nil, q.permitAt, q.retainAt)}
-	q.retained.Scan(func(j *Job) bool { lines = append(lines, "  retained "+j.ID); return true })
+	q.scanRetained(func(i int, j *Job) bool { lines = append(lines, fmt.Sprintf("  retained %d %s", i, j.ID)); return true })
 	q.order.Scan(func(g *group) bool {
 		lines = append(lines, fmt.Sprintf("  in order %q by %s", g.name, g.head.ID))
 		return true
@@ -191,7 +200,7 @@ func (m *Machine) checkCurrent() (err error) {
 	m.running.Scan(func(j *Job) bool { return check("running", j) })
 	m.tagged.Scan(func(t tagged) bool { return check("tagged", t.job) })
 	for _, q := range m.types.queues {
-		q.retained.Scan(func(j *Job) bool { return check("retained", j) })
+		q.scanRetained(func(_ int, j *Job) bool { return check("retained", j) })
 		for _, g := range q.groups {
 			g.ready.Scan(func(j *Job) bool { return check("ready", j) })
 			for _, l := range g.lanes {
@@ -225,6 +234,8 @@ func (m *Machine) timerOf(t timer) int64 {
 	switch t.kind {
 	case timerDue:
 		return m.ids.Get(t.key).RunAt
+	case timerExpiry:
+		return m.ids.Get(t.key).ExpiresAt()
 	case timerLease:
 		return m.ids.Get(t.key).Execution().TimerAt
 	case timerTimeout:
@@ -259,7 +270,10 @@ func (m *Machine) checkClaims(fresh *Machine) error {
 
 func (m *Machine) checkScalars() error {
 	for name, q := range m.types.queues {
-		if over := int64(q.retained.Len()) - max(m.types.retainCount(q), 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
+		_, count := m.types.retention(q, false)
+		n := int64(0)
+		q.scanRetained(func(i int, _ *Job) bool { n += int64(1 - i/2); return true })
+		if over := n - max(count, 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
 			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
 		}
 	}

@@ -75,7 +75,7 @@ func (f *Forecast) giveBack(l *fsmpb.Lease) {
 
 func (f *Forecast) retry(ids []string) {
 	for _, id := range ids {
-		if j := f.m.ids.Get(id); j != nil && (j.Status == Dead || j.Status == Cancelled) {
+		if j := f.m.ids.Get(id); j != nil && j.Status.Ended() && j.Status != Completed {
 			f.count(j.Type, 1, 0)
 		}
 	}

@@ -111,7 +111,11 @@ func (w *workload) setQueue(t *rapid.T) *fsmpb.Mutation {
 		return &v
 	}
 	for range roll(t, 4, "members") {
-		switch roll(t, 16, "member") {
+		switch roll(t, 18, "member") {
+		case 16:
+			op.RetainDeadMs = number("retain dead", 50, 200, 0, -1)
+		case 17:
+			op.RetainDeadCount = number("retain dead count", 2, 1, 0, -1)
 		case 0:
 			paused := once(t, 3, "paused")
 			if op.Paused = &paused; paused && !op.Remove && once(t, 2, "described") {

@@ -128,6 +128,15 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 	if number%6 == 0 {
 		n.RunAtMs = sum(w.now, odd(t, rapid.Int64Range(-20, 100), "runAt"))
 	}
+	if number%10 == 6 {
+		n.StartBeforeMs = sum(w.now, odd(t, rapid.Int64Range(-5, 120), "start before"))
+	}
+	if number%13 < 4 {
+		n.RetainMs = odd(t, rapid.SampledFrom([]int64{20, 200, 1, 0}), "retain")
+	}
+	if number%6 == 1 {
+		n.OnError = w.onError(t)
+	}
 	if number%9 == 4 {
 		n.TimeoutMs = odd(t, rapid.Int64Range(5, 80), "timeout")
 	}
@@ -230,6 +239,18 @@ func (w *workload) throttleLimit(t *rapid.T) *fsmpb.Mutation {
 	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}})
 }
 
+// onError has few classes, so that the first of several rules matters.
+func (w *workload) onError(t *rapid.T) (rules []*fsmpb.OnError) {
+	for range 1 + roll(t, 3, "rules") {
+		r := &fsmpb.OnError{Class: pick(t, []string{"e1", "e2", "*"}, "class"), Dead: once(t, 2, "dead")}
+		if !r.Dead {
+			r.DelayMs = max(odd(t, rapid.SampledFrom([]int64{0, 20, 100}), "retry after"), 0)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
 func (w *workload) backoff(t *rapid.T) *fsmpb.Backoff {
 	return &fsmpb.Backoff{
 		Kind:          uint32(roll(t, 5, "backoff")),
@@ -321,7 +342,7 @@ func (w *workload) fail(t *rapid.T) *fsmpb.Mutation {
 	worker, l := w.report(t)
 	op := &fsmpb.Fail{
 		Worker: worker, Lease: l, Error: w.reason(t),
-		Permanent: once(t, 5, "permanent"),
+		Permanent: once(t, 5, "permanent"), Class: pick(t, []string{"", "e1", "e2", "e3"}, "class"),
 	}
 	if rapid.Bool().Draw(t, "with delay") {
 		delay := odd(t, rapid.SampledFrom([]int64{0, 10, 100}), "delay")

@@ -41,11 +41,17 @@ func jobEvent(from Status, j *Job) *outbox.Event {
 		kind = outbox.JobDead
 	case Cancelled:
 		kind = outbox.JobCancelled
+	case Expired:
+		kind = outbox.JobExpired
 	default:
 		if from != InProgress || j.Status == InProgress || j.AttemptEnd != EndFail && j.AttemptEnd != EndLease && j.AttemptEnd != EndTimeout {
 			return nil
 		}
 	}
+	return aboutJob(kind, j, text)
+}
+
+func aboutJob(kind outbox.Kind, j *Job, text string) *outbox.Event {
 	e := outbox.News(kind, j.Type, text)
 	e.JobId, e.Attempts = j.ID, j.Attempts
 	return e

@@ -45,7 +45,7 @@ func (e *entry) put(old, j *Job) {
 		e.meta.CompletedTotal++
 	case Dead:
 		e.meta.DeadTotal++
-	case Cancelled:
+	case Cancelled, Expired:
 		e.meta.CancelledTotal++
 	}
 	if from == 0 || from.Ended() || j.Status.Ended() {
@@ -127,6 +127,7 @@ func (m *Machine) index(j *Job) {
 	labels(j, func(l label) { m.tagged.Set(tagged{l, j}) })
 	m.uniques.add(j)
 	m.sequences.add(j)
+	m.timers.expiry(j, true)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -134,7 +135,7 @@ func (m *Machine) index(j *Job) {
 		m.types.beginWait(q, j)
 	case InProgress:
 		m.indexRunning(q, j)
-	case Completed, Cancelled:
+	case Completed, Dead, Cancelled, Expired:
 		m.types.retain(j, m.waits.waited[j.ID].all > 0)
 	case Blocked:
 		m.countWaits(j, nil, +1)
@@ -149,6 +150,7 @@ func (m *Machine) unindex(j *Job) {
 	labels(j, func(l label) { m.tagged.Delete(tagged{l, j}) })
 	m.uniques.remove(j)
 	m.sequences.remove(j)
+	m.timers.expiry(j, false)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -156,8 +158,8 @@ func (m *Machine) unindex(j *Job) {
 		m.types.endWait(q, j)
 	case InProgress:
 		m.unindexRunning(q, j)
-	case Completed, Cancelled:
-		q.retained.Delete(j)
+	case Completed, Dead, Cancelled, Expired:
+		q.retainedWith(j).Delete(j)
 		m.types.timeRetention(q)
 	case Blocked:
 		m.countWaits(j, nil, -1)

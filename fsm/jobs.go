@@ -26,6 +26,7 @@ const (
 	Dead       = job.Dead
 	Cancelled  = job.Cancelled
 	Blocked    = job.Blocked
+	Expired    = job.Expired
 )
 
 // The ends of an attempt.

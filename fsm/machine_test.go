@@ -148,7 +148,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		"no id":                    job(func(j *fsm.Job) { j.ID = "" }),
 		"an id twice":              job(func(j *fsm.Job) { j.ID = "old" }),
 		"no status":                job(func(j *fsm.Job) { j.Status = 0 }),
-		"a status of the future":   job(func(j *fsm.Job) { j.Status = fsm.Cancelled + 1 }),
+		"a status of the future":   job(func(j *fsm.Job) { j.Status = fsm.Expired + 1 }),
 		"no place":                 job(func(j *fsm.Job) { j.Seq = 0 }),
 		"a place of the future":    job(func(j *fsm.Job) { j.Seq = 100 }),
 		"a place twice":            job(func(j *fsm.Job) { j.Seq = 1 }),

@@ -65,7 +65,7 @@ func (m *model) cancel(j *fsm.Job) (*fsm.Job, fsm.Code) {
 
 func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 	switch j.Status {
-	case fsm.Dead, fsm.Cancelled:
+	case fsm.Dead, fsm.Cancelled, fsm.Expired:
 		if m.holder(j, j) != nil {
 			return j, fsm.UniqueTaken
 		}
@@ -75,6 +75,7 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 			details(j, func(d *fsm.Details) {
 				d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, fsm.Progress{}, 0, nil, 0
 				d.InLine = m.busy(j.Options().Sequence)
+				d.Revived = j.Execution().Token == 0 && j.Options().StartBefore != 0
 			})
 			j.Status = m.waitingOrReady(j)
 		}), fsm.OK
@@ -92,7 +93,7 @@ func (m *model) editJob(op *fsmpb.EditJob) fsm.Result {
 	if old == nil || op.Seq != 0 && op.Seq != old.Seq {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	j, again := m.withFields(old, op), op.Retry && (old.Status == fsm.Dead || old.Status == fsm.Cancelled)
+	j, again := m.withFields(old, op), op.Retry && (old.Status == fsm.Dead || old.Status == fsm.Cancelled || old.Status == fsm.Expired)
 	waits := old.Status == fsm.Blocked || old.Status == fsm.Scheduled || old.Status == fsm.Unclaimed
 	answer := func(code fsm.Code, j *fsm.Job) fsm.Result {
 		return fsm.Result{Code: code, Jobs: []*fsm.Job{j}, Count: j.Details().Revision}
@@ -275,9 +276,9 @@ func applicable(kind fsm.ChangeKind) []fsm.Status {
 	case fsm.CancelJobs:
 		return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
 	case fsm.RetryJobs:
-		return []fsm.Status{fsm.Dead, fsm.Cancelled}
+		return []fsm.Status{fsm.Dead, fsm.Cancelled, fsm.Expired}
 	}
-	return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
+	return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired}
 }
 
 func matches(f *fsmpb.Filter, j *fsm.Job) bool {

@@ -35,6 +35,10 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 		if j == nil {
 			break
 		}
+		if m.mayExpire(j) && j.Options().StartBefore <= m.meta.Now {
+			m.expire(j)
+			continue
+		}
 		returns := m.parkedUnder(j) != "" && m.groupIsFull(j.Type, j.Options().Group)
 		switch {
 		case m.fullKey(j.Options().Limits) == "" && !returns:

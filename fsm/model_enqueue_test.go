@@ -118,6 +118,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 		Opt: &fsm.Options{
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
 			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits, Sequence: n.Sequence,
+			StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onErrorOf(n),
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
 			},
@@ -164,7 +165,8 @@ func sameContent(a, b *fsm.Job) bool {
 		string(a.Payload()) == string(b.Payload()) && (a.Payload() == nil) == (b.Payload() == nil) &&
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
-		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits) && x.Sequence == y.Sequence
+		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits) && x.Sequence == y.Sequence &&
+		x.RetainMs == y.RetainMs && sameOnError(x.OnError, y.OnError)
 }
 
 // sameJob reports whether two requests mean the same; both may be absent.
@@ -272,6 +274,9 @@ func sentBytes(j *fsm.Job) int64 {
 	o := j.Options()
 	texts := append([]string{o.Group, o.Unique.Key, o.Batch}, append(unrepeated(o.Tags), unrepeated(o.After)...)...)
 	texts = append(texts, append(slices.Clone(o.Limits), o.Sequence)...)
+	for _, r := range o.OnError {
+		texts = append(texts, r.Class)
+	}
 	for _, h := range o.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
@@ -285,6 +290,9 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 	}
 	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
 	texts = append(texts, append(slices.Clone(n.Limits), n.Sequence)...)
+	for _, r := range n.OnError {
+		texts = append(texts, r.Class)
+	}
 	for _, h := range n.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
@@ -501,6 +509,19 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 		Account: n.Quota.GetAccount(),
 	}, byBatchID)
 	return fsm.OK
+}
+
+func onErrorOf(n *fsmpb.NewJob) (out []*fsmpb.OnError) {
+	for _, r := range n.OnError {
+		out = append(out, &fsmpb.OnError{Class: r.Class, Dead: r.Dead, DelayMs: r.DelayMs})
+	}
+	return out
+}
+
+func sameOnError(a, b []*fsmpb.OnError) bool {
+	return slices.EqualFunc(a, b, func(x, y *fsmpb.OnError) bool {
+		return x.Class == y.Class && x.Dead == y.Dead && x.DelayMs == y.DelayMs
+	})
 }
 
 func headersOf(n *fsmpb.NewJob) (out []*fsmpb.Header) {

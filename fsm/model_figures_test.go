@@ -20,6 +20,7 @@ type counted struct {
 	waited   int64 // at a claim
 	ran      int64 // at the end of an attempt
 	attempts int32
+	removed  bool // a dead job by retention: nothing else counts
 }
 
 // noteChange keeps a change for the figures.
@@ -91,12 +92,16 @@ func (c *counted) count(n *fsm.Counters, m *figures.Minute) {
 			*minute++
 		}
 	}
+	if c.removed {
+		n.DeadRemoved++
+		return
+	}
 	var none uint32
 	add(c.from == 0, &n.Enqueued, &m.Enqueued)
 	add(c.to == fsm.InProgress, &n.Claimed, &m.Claimed)
 	add(c.to == fsm.Completed, &n.Completed, &m.Completed)
 	add(c.to == fsm.Dead, &n.Dead, &m.Dead)
-	add(c.to == fsm.Cancelled, &n.Cancelled, &none)
+	add(c.to == fsm.Cancelled || c.to == fsm.Expired, &n.Cancelled, &none)
 	add(c.from == fsm.InProgress && failed, &n.Failed, &m.Failed)
 	add(c.from == fsm.InProgress && c.end == fsm.EndLease, &n.LeasesLost, &none)
 	again := hasEnded(c.from) || c.from == fsm.InProgress && failed

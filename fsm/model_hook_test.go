@@ -225,6 +225,8 @@ func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
 		m.tell(outbox.JobDead, e)
 	case j.Status == fsm.Cancelled:
 		m.tell(outbox.JobCancelled, e)
+	case j.Status == fsm.Expired:
+		m.tell(outbox.JobExpired, e)
 	case from == fsm.InProgress && lost:
 		m.tell(outbox.JobFailed, e)
 	}

@@ -1,12 +1,15 @@
 package fsm_test
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 func byQueueName(a, b *fsm.QueueSettings) int { return strings.Compare(a.Name, b.Name) }
@@ -65,6 +68,14 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 	}
 	for _, member := range []struct {
 		there  *int64
+		target **int64
+	}{{op.RetainDeadMs, &q.RetainDeadMs}, {op.RetainDeadCount, &q.RetainDeadCount}} {
+		if *member.target = cmp.Or(member.there, *member.target); *member.target != nil && **member.target < 0 {
+			*member.target = nil
+		}
+	}
+	for _, member := range []struct {
+		there  *int64
 		target *int64
 	}{
 		{op.MaxAttempts, &q.MaxAttempts},
@@ -106,18 +117,30 @@ func (m *model) queueSet(name string, was, is *fsmpb.Pause, paused bool) {
 	m.events = append(m.events, event{kind: fsm.QueueSet, name: name, text: text})
 }
 
-// retire removes what ended well or was cancelled, type by type, oldest end
-// first, while there is too much of it or it is too old.
+// retire removes what ended, type by type, oldest end first, while there is too much of it or
+// it is too old: first what ended well or was cancelled, then what died.
 func (m *model) retire() {
 	for _, typ := range m.types() {
-		for m.retireOne(typ) {
+		for m.retireOne(typ, false) {
+		}
+		for m.retireOne(typ, true) {
 		}
 	}
 }
 
 // retention is how long, and how many, jobs of a type are kept.
-func (m *model) retention(typ string) (keepMs, keep int64) {
+func (m *model) retention(typ string, dead bool) (keepMs, keep int64) {
 	q := m.settingsOf(typ)
+	if dead {
+		keepMs, keep = 90*24*60*60*1000, math.MaxInt64
+		if q.RetainDeadMs != nil {
+			keepMs = *q.RetainDeadMs
+		}
+		if q.RetainDeadCount != nil {
+			keep = *q.RetainDeadCount
+		}
+		return keepMs, keep
+	}
 	keepMs, keep = q.RetainMs, q.RetainCount
 	if keepMs == fsm.Unset {
 		keepMs = m.meta.Settings.RetainCompletedMs
@@ -128,24 +151,42 @@ func (m *model) retention(typ string) (keepMs, keep int64) {
 	return keepMs, keep
 }
 
-func (m *model) retireOne(typ string) bool {
-	keepMs, keep := m.retention(typ)
+func (m *model) retireOne(typ string, dead bool) bool {
+	keepMs, keep := m.retention(typ, dead)
 	var oldest *fsm.Job
 	n := int64(0)
 	for _, j := range m.jobs {
-		if j.Type == typ && (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
+		if j.Type == typ && hasEnded(j.Status) && dead == (j.Status == fsm.Dead) && len(m.waitersFor(j.ID)) == 0 {
 			n++
-			if oldest == nil || j.Execution().FinishedAt < oldest.Execution().FinishedAt {
+			if oldest == nil || goesBefore(j, oldest, keepMs) {
 				oldest = j
 			}
 		}
 	}
-	if oldest == nil || n <= keep && sum(oldest.Execution().FinishedAt, keepMs, 1) > m.meta.Now {
+	if oldest == nil || n <= keep && keptUntil(oldest, keepMs) > m.meta.Now {
 		return false
 	}
 	m.remove(oldest)
 	m.rememberRemoved(oldest)
+	if dead {
+		m.counted = append(m.counted, counted{jobType: typ, removed: true})
+		m.tell(outbox.JobRemoved, &outbox.Event{Subject: typ, JobId: oldest.ID, Attempts: oldest.Attempts, Text: oldest.Execution().LastError})
+	}
 	return true
+}
+
+// keptUntil is when a job is too old, by its own age or that of its type.
+func keptUntil(j *fsm.Job, keepMs int64) int64 {
+	if own := j.Options().RetainMs; own > 0 {
+		keepMs = own
+	}
+	return sum(j.Execution().FinishedAt, keepMs, 1)
+}
+
+// goesBefore is whether a is too old before b; of those that are at the same time, the one that ended first is.
+func goesBefore(a, b *fsm.Job, keepMs int64) bool {
+	return cmp.Or(cmp.Compare(keptUntil(a, keepMs), keptUntil(b, keepMs)),
+		cmp.Compare(a.Execution().FinishedAt, b.Execution().FinishedAt)) < 0
 }
 
 // owed is whether a job that completed has waiters that have not heard of it.

@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"math"
 	"math/big"
+	"slices"
 	"unicode/utf8"
 
 	"osqueue/fsm"
@@ -92,7 +93,14 @@ func (m *model) forceComplete(op *fsmpb.ForceComplete) fsm.Result {
 
 func (m *model) fail(op *fsmpb.Fail) fsm.Result {
 	return m.report(op.Worker, op.Owner, op.Lease, fsm.EndFail, func(j *fsm.Job) {
-		m.failed(j, fsm.EndFail, op.Error, op.RetryDelayMs, op.Permanent)
+		delay, dead := op.RetryDelayMs, op.Permanent
+		for _, r := range slices.Backward(j.Options().OnError) {
+			if op.RetryDelayMs == nil && !op.Permanent && (r.Class == "*" || r.Class == op.Class) {
+				delay, dead = &r.DelayMs, r.Dead
+			}
+		}
+		m.failed(j, fsm.EndFail, op.Error, delay, dead)
+		details(j, func(d *fsm.Details) { d.History[len(d.History)-1].Class = op.Class })
 	})
 }
 

@@ -45,6 +45,8 @@ func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
 		why = "is dead"
 	case fsm.Cancelled:
 		why = "was cancelled"
+	case fsm.Expired:
+		why = "has expired"
 	default:
 		return waitsOn, ""
 	}

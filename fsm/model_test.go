@@ -214,6 +214,7 @@ const (
 	dueWorker
 	dueTimeout
 	dueResume
+	dueExpiry
 )
 
 // deadline is something that falls due; those of one moment go by kind, then
@@ -236,6 +237,9 @@ func (m *model) next() (first deadline, ok bool) {
 		}
 	}
 	for _, j := range m.jobs {
+		if m.mayExpire(j) {
+			consider(deadline{j.Options().StartBefore, dueExpiry, j.ID})
+		}
 		switch j.Status {
 		case fsm.Scheduled:
 			consider(deadline{j.RunAt, dueJob, j.ID})
@@ -259,6 +263,16 @@ func (m *model) next() (first deadline, ok bool) {
 		}
 	}
 	return first, ok
+}
+
+// mayExpire is whether a job is to start before some time, and never started.
+func (m *model) mayExpire(j *fsm.Job) bool {
+	waits := j.Status == fsm.Blocked || j.Status == fsm.Scheduled || j.Status == fsm.Unclaimed
+	return waits && j.Options().StartBefore > 0 && j.Execution().Token == 0 && !j.Details().Revived
+}
+
+func (m *model) expire(j *fsm.Job) {
+	m.change(j, func(j *fsm.Job) { m.finish(j, fsm.Expired, j.AttemptEnd) })
 }
 
 // timeoutEnd is when a running attempt has taken too long.
@@ -326,6 +340,8 @@ func (m *model) fallsDue(d deadline) {
 	case dueTimeout:
 		j := m.job(d.key)
 		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
+	case dueExpiry:
+		m.expire(m.job(d.key))
 	case dueResume:
 		q := fsmpb.Copy(m.settingsOf(d.key))
 		q.Paused, q.Pause = false, nil
@@ -365,7 +381,7 @@ func (m *model) job(id string) *fsm.Job {
 
 // hasEnded is whether nothing more happens to a job in status s by itself.
 func hasEnded(s fsm.Status) bool {
-	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled
+	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled || s == fsm.Expired
 }
 
 // add puts a new job behind all others.
@@ -414,7 +430,7 @@ func (m *model) count(s fsm.Status) {
 		m.meta.CompletedTotal++
 	case fsm.Dead:
 		m.meta.DeadTotal++
-	case fsm.Cancelled:
+	case fsm.Cancelled, fsm.Expired:
 		m.meta.CancelledTotal++
 	}
 }

@@ -43,7 +43,7 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%q reads as %v", name, s)
 		}
 	}
-	if s := fsm.Blocked + 1; s.String() != "" {
+	if s := fsm.Expired + 1; s.String() != "" {
 		t.Errorf("status %d has the name %q", s, s)
 	}
 }

@@ -311,9 +311,9 @@ func (m *model) wakes() (at int64, ok bool) {
 		consider(d.at)
 	}
 	for _, j := range m.jobs {
-		if (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
-			keepMs, _ := m.retention(j.Type)
-			consider(sum(j.Execution().FinishedAt, keepMs, 1))
+		if hasEnded(j.Status) && len(m.waitersFor(j.ID)) == 0 {
+			keepMs, _ := m.retention(j.Type, j.Status == fsm.Dead)
+			consider(keptUntil(j, keepMs))
 		}
 	}
 	for _, b := range m.batches {

@@ -59,7 +59,7 @@ type queue struct {
 	order   *btree.Tree[*group] // groups that a claim can take a job of
 	best    *Job                // its job in types.heads; nil: it is not in heads
 
-	retained *btree.Tree[*Job] // completed or cancelled, by end
+	retained [4]*btree.Tree[*Job] // the jobs that retention may remove; see retainedWith
 
 	permitAt int64 // the time of the timer for the next permit; 0: no timer
 	retainAt int64 // the time of the timer of the retention; 0: no timer
@@ -114,11 +114,10 @@ func (t *types) queue(name string) *queue {
 	if q == nil {
 		name = strings.Clone(name)
 		q = &queue{
-			name:     name,
-			groups:   make(map[string]*group),
-			waiting:  btree.New(byGroup),
-			order:    btree.New(byHead),
-			retained: btree.New(byEnd),
+			name:    name,
+			groups:  make(map[string]*group),
+			waiting: btree.New(byGroup),
+			order:   btree.New(byHead),
 		}
 		t.queues[name] = q
 	}

@@ -144,7 +144,7 @@ func (c *cluster) checkProgress(t *rapid.T, before fsm.Meta) {
 		}
 	}
 	if after.CompletedTotal-before.CompletedTotal != ended[fsm.Completed] || after.DeadTotal-before.DeadTotal != ended[fsm.Dead] ||
-		after.CancelledTotal-before.CancelledTotal != ended[fsm.Cancelled] {
+		after.CancelledTotal-before.CancelledTotal != ended[fsm.Cancelled]+ended[fsm.Expired] {
 		t.Fatalf("ended %v, but the totals went\nfrom %+v\n  to %+v", ended, before, after)
 	}
 }
@@ -223,7 +223,7 @@ func (c *cluster) freeze() {
 	c.views = append(c.views, frozen{v, v.Hash(), v.LSN(), jobsOf(v)})
 }
 
-var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
+var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired}
 
 func jobsOf(v *fsm.View) (jobs []*fsm.Job) {
 	v.List(fsm.Index{}, allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })

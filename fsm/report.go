@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/onerror"
 )
 
 // held returns the job that a worker reports on. The code is OK if the worker holds the
@@ -116,7 +117,11 @@ func (e *entry) fail(op *fsmpb.Fail) Result {
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
-	return Result{Jobs: one(e.endBadly(old, EndFail, strings.Clone(op.Error), op.Permanent, op.RetryDelayMs))}
+	permanent, delayMs := op.Permanent, op.RetryDelayMs
+	if r := onerror.Of(old.Options().OnError, op.Class); r != nil && !permanent && delayMs == nil {
+		permanent, delayMs = r.Dead, &r.DelayMs
+	}
+	return Result{Jobs: one(e.endBadly(old, EndFail, strings.Clone(op.Error), strings.Clone(op.Class), permanent, delayMs))}
 }
 
 // release returns the job to the queue, at once or after a delay; the attempt does not count.
@@ -145,7 +150,7 @@ func (e *entry) lose(old *Job, end End, reason string) {
 		e.giveBack(old, end, reason)
 		return
 	}
-	e.endBadly(old, end, reason, false, nil)
+	e.endBadly(old, end, reason, "", false, nil)
 }
 
 // giveBackMax bounds how often a job returns to the queue without the attempt.
@@ -163,8 +168,8 @@ func (e *entry) giveBack(old *Job, end End, reason string) {
 
 // endBadly ends an attempt as failed. If the job has attempts left, and the failure is not
 // permanent, it is tried again after delayMs, or after its backoff if delayMs is nil.
-func (e *entry) endBadly(old *Job, end End, reason string, permanent bool, delayMs *int64) *Job {
-	j := attempted(old, end, reason, e.meta.Now)
+func (e *entry) endBadly(old *Job, end End, reason, class string, permanent bool, delayMs *int64) *Job {
+	j := attempted(old, end, reason, class, e.meta.Now)
 	switch {
 	case old.Details().CancelAt != 0:
 		e.end(old, j, Cancelled)
@@ -199,14 +204,14 @@ const (
 )
 
 // attempted returns a copy of old whose history has the attempt that ended now.
-func attempted(old *Job, end End, reason string, now int64) *Job {
+func attempted(old *Job, end End, reason, class string, now int64) *Job {
 	j := old.Change()
 	j.AttemptEnd, j.Exec.LastError = end, reason
 	j.ChangeDetails(func(d *Details) {
 		past := d.History[max(0, len(d.History)-historyMax+1):]
 		d.History = append(append(make([]Attempt, 0, len(past)+1), past...), Attempt{
 			Number: old.Attempts, StartedAt: j.Exec.ClaimedAt, EndedAt: now,
-			Worker: j.Exec.Worker, Error: cut(reason, historyErrorMax), End: end,
+			Worker: j.Exec.Worker, Error: cut(reason, historyErrorMax), End: end, Class: class,
 		})
 	})
 	return j

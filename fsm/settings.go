@@ -57,6 +57,8 @@ func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSe
 	assign(&s.MaxAttempts, op.MaxAttempts, Unset)
 	assign(&s.RetainMs, op.RetainMs, Unset)
 	assign(&s.RetainCount, op.RetainCount, Unset)
+	s.RetainDeadMs = reassigned(s.RetainDeadMs, op.RetainDeadMs)
+	s.RetainDeadCount = reassigned(s.RetainDeadCount, op.RetainDeadCount)
 	assign(&s.MaxJobs, op.MaxJobs, 0)
 	assign(&s.MaxBytes, op.MaxBytes, 0)
 	assign(&s.MaxPayload, op.MaxPayload, 0)
@@ -81,6 +83,17 @@ func assign(field, value *int64, otherwise int64) {
 	default:
 		*field = *value
 	}
+}
+
+// reassigned is assign for a field that is nil by default.
+func reassigned(field, value *int64) *int64 {
+	switch {
+	case value == nil:
+		return field
+	case *value < 0:
+		return nil
+	}
+	return new(*value)
 }
 
 // useSettings replaces the settings of a type; nil means the defaults. It takes time in

@@ -16,7 +16,7 @@ import (
 var textsOfNobody = strings.Fields(`
 	Mutation.actor Mutation.tenant
 	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after Header.name Header.value Quota.account Scope.types Scope.groups
-	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error ForceComplete.job_id
+	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error Fail.class OnError.class ForceComplete.job_id
 	StateChecked.diverged
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
 	EditJob.id Tags.tags Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by

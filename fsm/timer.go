@@ -35,6 +35,7 @@ const (
 	timerRetain // the oldest completed job of a type is too old
 	timerResume // the pause of a type ends
 	timerLimit  // the lines of a key open, or nothing of it is left
+	timerExpiry // a job did not start in time
 )
 
 // fireMax is the largest number of timers that one entry fires, so that no entry delays
@@ -54,6 +55,17 @@ func (x timers) setTimeout(j *Job, end int64) {
 	d.TimerAt = end
 	j.Det = &d
 	x.Set(timer{at: end, kind: timerTimeout, key: j.ID})
+}
+
+// expiry sets or deletes the timer of a job that expires.
+func (x timers) expiry(j *Job, set bool) {
+	switch t := (timer{at: j.ExpiresAt(), kind: timerExpiry, key: j.ID}); {
+	case t.at == 0:
+	case set:
+		x.Set(t)
+	default:
+		x.Delete(t)
+	}
 }
 
 // timeoutEnd returns when the timeout of a running job ends, in ms. After a takeover its

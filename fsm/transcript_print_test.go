@@ -328,6 +328,9 @@ func (s *sheet) options(o *fsm.Options) {
 	for _, h := range o.Headers {
 		s.text(h.Name, h.Value)
 	}
+	s.num("before", o.StartBefore, 0)
+	s.num("retain", o.RetainMs, 0)
+	s.num("rules", int64(len(o.OnError)), 0)
 }
 
 func (s *sheet) details(d *fsm.Details) {
@@ -341,7 +344,7 @@ func (s *sheet) details(d *fsm.Details) {
 }
 
 func attemptLine(a fsm.Attempt) string {
-	return fmt.Sprintf("%d: %d to %d, %s, %v %q", a.Number, a.StartedAt, a.EndedAt, a.Worker, a.End, a.Error)
+	return strings.TrimSpace(fmt.Sprintf("%d: %d to %d, %s, %v %q %s", a.Number, a.StartedAt, a.EndedAt, a.Worker, a.End, a.Error, a.Class))
 }
 
 func workerLine(w *fsm.Worker) string {
@@ -394,6 +397,8 @@ func queueLine(q *fsm.QueueSettings) string {
 	s.add("backoff", fmt.Sprintf("(%v,%d,%d,%d)", b.Kind, b.BaseMs, b.CapMs, b.Jitter), b != backoff.Backoff{})
 	s.num("retain", q.RetainMs, fsm.Unset)
 	s.num("keep", q.RetainCount, fsm.Unset)
+	s.add("retainDead", q.GetRetainDeadMs(), q.RetainDeadMs != nil)
+	s.add("keepDead", q.GetRetainDeadCount(), q.RetainDeadCount != nil)
 	s.num("jobs", q.MaxJobs, 0)
 	s.num("bytes", q.MaxBytes, 0)
 	s.num("payload", q.MaxPayload, 0)

@@ -22,7 +22,7 @@ func rankedNaively(m *fsm.Machine, o fsm.TypeOrder) []fsm.RankedType {
 		by[q.Name] = fsm.RankedType{Name: q.Name}
 		return true
 	})
-	all := []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
+	all := allStatuses
 	v.List(fsm.Index{}, all, 0, func(j *fsm.Job) bool {
 		r := by[j.Type]
 		r.Name = j.Type

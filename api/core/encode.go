@@ -142,6 +142,8 @@ func AppendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = Number(b, "heartbeat", j.Execution().Heartbeat)
 	b = NumberIf(b, "priority", int64(j.Priority))
 	b = NumberIf(b, "runAt", j.RunAt)
+	b = NumberIf(b, "startBefore", j.Options().StartBefore)
+	b = NumberIf(b, "retainMs", j.Options().RetainMs)
 	b = NumberIf(b, "claimedAt", j.Execution().ClaimedAt)
 	b = NumberIf(b, "finishedAt", j.Execution().FinishedAt)
 	b = NumberIf(b, "leaseMs", leaseShown(j))
@@ -165,6 +167,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	if o.Backoff.Kind != backoff.Unset {
 		b = AppendBackoff(Key(b, "backoff"), o.Backoff)
 	}
+	b = AppendOnError(b, o.OnError)
 	b = TextIf(b, "group", o.Group)
 	b = TextsIf(b, "tags", o.Tags)
 	b = AppendHeaders(b, o.Headers)
@@ -189,6 +192,23 @@ func appendCronOf(b []byte, j *fsm.Job) []byte {
 		b = Number(b, "cronAt", at)
 	}
 	return b
+}
+
+// AppendOnError appends what follows failures of a class, or nothing if there are no rules.
+func AppendOnError(b []byte, rules []*fsmpb.OnError) []byte {
+	if len(rules) == 0 {
+		return b
+	}
+	b = append(Key(b, "onError"), '[')
+	for _, r := range rules {
+		action := v1.OnErrorRetry
+		if r.Dead {
+			action = v1.OnErrorDead
+		}
+		b = Text(Text(append(Next(b), '{'), "class", r.Class), "action", action)
+		b = append(NumberIf(b, "delayMs", r.DelayMs), '}')
+	}
+	return append(b, ']')
 }
 
 // AppendBackoff appends a v1.Backoff.
@@ -263,6 +283,7 @@ func appendAttempt(b []byte, a *fsm.Attempt) []byte {
 		b = Text(b, "workerId", a.Worker)
 	}
 	b = TextIf(b, "error", a.Error)
+	b = TextIf(b, "class", a.Class)
 	return append(Text(b, "end", a.End.String()), '}')
 }
 
@@ -343,10 +364,10 @@ func (m Moment) LeaseAge(j *fsm.Job) int64 {
 	return max(m.Now-max(j.Execution().Heartbeat, m.LeasesFrom), 0)
 }
 
-// Ended reports whether a job is completed, dead or cancelled. After that it changes only on
+// Ended reports whether a job is completed, dead, cancelled or expired. After that it changes only on
 // request.
 func Ended(j *fsm.Job) bool {
-	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
+	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled || j.Status == fsm.Expired
 }
 
 func (s *Core) Stats(v *fsm.View) v1.Stats {
@@ -362,6 +383,7 @@ func (s *Core) Stats(v *fsm.View) v1.Stats {
 		Dead:           n.Of(fsm.Dead),
 		Cancelled:      n.Of(fsm.Cancelled),
 		Blocked:        n.Of(fsm.Blocked),
+		Expired:        n.Of(fsm.Expired),
 		DeadTotal:      m.DeadTotal,
 		CancelledTotal: m.CancelledTotal,
 		Bytes:          v.Bytes(),
@@ -379,7 +401,7 @@ func (s *Core) StatsFor(c *Call, v *fsm.View, jobType *string) v1.Stats {
 	t := TypeStatsOf(c.State().TypeStats(*jobType))
 	return v1.Stats{
 		Total: t.Unclaimed + t.InProgress, Unclaimed: t.Unclaimed, InProgress: t.InProgress, Scheduled: t.Scheduled,
-		Completed: t.Completed, Dead: t.Dead, Cancelled: t.Cancelled, Blocked: t.Blocked, Bytes: t.Bytes, LSN: v.LSN().String(),
+		Completed: t.Completed, Dead: t.Dead, Cancelled: t.Cancelled, Blocked: t.Blocked, Expired: t.Expired, Bytes: t.Bytes, LSN: v.LSN().String(),
 	}
 }
 
@@ -393,6 +415,7 @@ func TypeStatsOf(t fsm.TypeStats) v1.TypeStats {
 		Dead:       n.Of(fsm.Dead),
 		Cancelled:  n.Of(fsm.Cancelled),
 		Blocked:    n.Of(fsm.Blocked),
+		Expired:    n.Of(fsm.Expired),
 		Bytes:      t.Bytes,
 	}
 }

@@ -37,7 +37,7 @@ func drawJob(t *rapid.T) *fsm.Job {
 			Token: rapid.Uint64().Draw(t, "token"),
 		},
 
-		Status:      rapid.SampledFrom([]fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}).Draw(t, "status"),
+		Status:      rapid.SampledFrom([]fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired}).Draw(t, "status"),
 		Priority:    rapid.Int32().Draw(t, "priority"),
 		Attempts:    small.Draw(t, "attempts"),
 		MaxAttempts: rapid.Int32Range(-1, 5).Draw(t, "max"),
@@ -67,7 +67,10 @@ func drawOptions(t *rapid.T) *fsm.Options {
 		TimeoutMs: times.Draw(t, "timeout"), Group: names.Draw(t, "group"), Tags: texts.Draw(t, "tags"),
 		Unique: fsm.Unique{Key: names.Draw(t, "key"), Scope: fsm.UniquePeriod, PeriodMs: times.Draw(t, "period")},
 		After:  texts.Draw(t, "after"), AfterFailure: rapid.SampledFrom([]fsm.AfterFailure{fsm.AfterBlock, fsm.AfterRun}).Draw(t, "failure"),
-		Batch: names.Draw(t, "batch"), Cron: names.Draw(t, "cron"),
+		Batch: names.Draw(t, "batch"), Cron: names.Draw(t, "cron"), StartBefore: times.Draw(t, "start before"), RetainMs: times.Draw(t, "retain"),
+		OnError: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *fsmpb.OnError {
+			return &fsmpb.OnError{Class: names.Draw(t, "class"), Dead: rapid.Bool().Draw(t, "dead"), DelayMs: times.Draw(t, "retry after")}
+		}), 0, 2).Draw(t, "rules"),
 	}
 }
 
@@ -84,7 +87,7 @@ func drawDetails(t *rapid.T) *fsm.Details {
 	for range rapid.IntRange(0, 2).Draw(t, "attempts before") {
 		d.History = append(d.History, fsm.Attempt{
 			Number: 1, StartedAt: times.Draw(t, "started"), EndedAt: times.Draw(t, "ended"), Worker: names.Draw(t, "who"),
-			Error: names.Draw(t, "why"), End: rapid.SampledFrom([]fsm.End{fsm.EndFail, fsm.EndLease, fsm.EndTimeout}).Draw(t, "end"),
+			Error: names.Draw(t, "why"), Class: names.Draw(t, "of"), End: rapid.SampledFrom([]fsm.End{fsm.EndFail, fsm.EndLease, fsm.EndTimeout}).Draw(t, "end"),
 		})
 	}
 	return d
@@ -103,7 +106,12 @@ func wireOptions(out *v1.Job, o *fsm.Options) {
 	if o.Backoff.Kind != backoff.Unset {
 		out.Backoff = &v1.Backoff{Kind: o.Backoff.Kind.String(), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, Jitter: int64(o.Backoff.Jitter)}
 	}
-	out.Group, out.Tags, out.BatchID, out.Cron = o.Group, listOf(o.Tags), o.Batch, o.Cron
+	out.Group, out.Tags, out.BatchID, out.Cron, out.StartBefore = o.Group, listOf(o.Tags), o.Batch, o.Cron, o.StartBefore
+	out.RetainMs = o.RetainMs
+	for _, r := range o.OnError {
+		action := map[bool]string{true: "dead", false: "retry"}[r.Dead]
+		out.OnError = append(out.OnError, v1.OnError{Class: r.Class, Action: action, DelayMs: r.DelayMs})
+	}
 	if o.Unique.Key != "" {
 		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
 	}
@@ -119,7 +127,7 @@ func wireDetails(out *v1.Job, d *fsm.Details) {
 	}
 	for i := range d.History {
 		a := &d.History[i]
-		one := v1.Attempt{Number: a.Number, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Error: a.Error, End: a.End.String()}
+		one := v1.Attempt{Number: a.Number, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Error: a.Error, Class: a.Class, End: a.End.String()}
 		if a.Worker != fsm.Anonymous {
 			one.WorkerID = &a.Worker
 		}
@@ -196,7 +204,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		Opt: &fsm.Options{
 			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
 			Headers: []*fsmpb.Header{{Name: "h", Value: "v"}},
-			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
+			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c", StartBefore: 9, RetainMs: 8, OnError: []*fsmpb.OnError{{Class: "smtp"}},
 		},
 		Det: &fsm.Details{
 			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,

@@ -46,12 +46,13 @@ var statusNames = map[fsm.Status]string{
 	fsm.Completed:  v1.EventCompleted,
 	fsm.Dead:       v1.EventDead,
 	fsm.Cancelled:  v1.EventCancelled,
+	fsm.Expired:    v1.EventExpired,
 }
 
 // endNames are the events of a job that waits again after an attempt, by the end of the attempt.
 var endNames = map[fsm.End]string{
 	fsm.EndFail:    v1.EventFailed,
-	fsm.EndLease:   v1.EventExpired,
+	fsm.EndLease:   v1.EventLeaseExpired,
 	fsm.EndTimeout: v1.EventTimedOut,
 }
 

@@ -15,6 +15,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/onerror"
 )
 
 // jobReader reads the jobs of requests. It is safe for concurrent use.
@@ -35,10 +36,13 @@ func (s *jobReader) NewJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 // FillJob is NewJob into a job that is zero.
 func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
-	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
+	job.RunAtMs, job.StartBeforeMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs, job.RetainMs = in.RunAt, in.StartBefore, in.MaxAttempts, in.LeaseMs, in.TimeoutMs, in.RetainMs
 	job.Group, job.Tags, job.Batch, job.Sequence = in.Group, in.Tags, in.BatchID, in.Sequence
 	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, job), s.readUnique(in, job), s.readAfter(in, job))
 	if err != nil {
+		return err
+	}
+	if job.OnError, err = s.limits.readOnError(in.OnError); err != nil {
 		return err
 	}
 	if job.Limits, err = readLimits(in.Limits); err != nil {
@@ -100,6 +104,12 @@ func (s *jobReader) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
 	if in.DelayMs > 0 {
 		job.RunAtMs = s.now() + in.DelayMs
 	}
+	if in.StartBefore != 0 && in.StartBefore < SecondsBelow {
+		return Bad("startBefore", "is %d; must be a time in milliseconds since 1970", in.StartBefore)
+	}
+	if in.StartBefore != 0 && in.StartBefore <= in.RunAt {
+		return Bad("startBefore", "is %d, not after runAt: the job would never start", in.StartBefore)
+	}
 	switch {
 	case in.RunAt == 0:
 		return nil
@@ -118,7 +128,7 @@ func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
 	if job.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
 		return err
 	}
-	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckNewName("sequence", in.Sequence), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
+	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), CheckMs("retainMs", in.RetainMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckNewName("sequence", in.Sequence), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
 }
 
 func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
@@ -200,6 +210,31 @@ func CheckLimit(member, key string, pattern bool) error {
 		return Bad(member, "is %q; a * stands at the end", Shown(key))
 	}
 	return CheckReadable(member, key)
+}
+
+// readOnError checks what follows failures of a class.
+func (l *Limits) readOnError(in []v1.OnError) (out []*fsmpb.OnError, err error) {
+	if len(in) > onerror.Max {
+		return nil, Bad("onError", "has %d items; a job may have at most %d", len(in), onerror.Max)
+	}
+	for i, r := range in {
+		member := func(name string) string { return fmt.Sprintf("onError[%d].%s", i, name) }
+		switch {
+		case r.Class == "":
+			return nil, Bad(member("class"), "is missing; %q is any", onerror.Any)
+		case len(r.Class) > onerror.ClassMax:
+			return nil, Bad(member("class"), "has %d bytes; at most %d are allowed", len(r.Class), onerror.ClassMax)
+		case r.Action != v1.OnErrorDead && r.Action != v1.OnErrorRetry:
+			return nil, UnknownValue(member("action"), r.Action, v1.OnErrorDead, v1.OnErrorRetry)
+		case r.Action == v1.OnErrorDead && r.DelayMs != 0:
+			return nil, Bad(member("delayMs"), "needs the action %q", v1.OnErrorRetry)
+		}
+		if err := cmp.Or(l.CheckNewName(member("class"), r.Class), CheckMs(member("delayMs"), r.DelayMs, l.Delay)); err != nil {
+			return nil, err
+		}
+		out = append(out, &fsmpb.OnError{Class: r.Class, Dead: r.Action == v1.OnErrorDead, DelayMs: r.DelayMs})
+	}
+	return out, nil
 }
 
 // readHeaders checks the headers of a job and sorts them.

@@ -171,10 +171,10 @@ const listStride = 16
 var defaultStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
 
 // endedStatuses are the default of a list by the time of the end, which no other jobs have.
-var endedStatuses = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}
+var endedStatuses = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Expired}
 
 var allStatuses = []fsm.Status{
-	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
+	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired,
 }
 
 func (s *jobs) readPage(c *core.Call, q url.Values) (page, error) {

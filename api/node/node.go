@@ -223,6 +223,7 @@ func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
 		Dead:           n.Of(fsm.Dead),
 		Cancelled:      n.Of(fsm.Cancelled),
 		Blocked:        n.Of(fsm.Blocked),
+		Expired:        n.Of(fsm.Expired),
 	}
 	for _, one := range n {
 		out.Total += one

@@ -145,6 +145,7 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		{"id", in.ID != ""},
 		{"runAt", in.RunAt != 0},
 		{"delayMs", in.DelayMs != 0},
+		{"startBefore", in.StartBefore != 0},
 		{"after", len(in.After) > 0},
 		{"afterFailure", in.AfterFailure != ""},
 		{"batchId", in.BatchID != ""},
@@ -375,6 +376,8 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 		})
 	}
 	b = core.NumberIf(b, "timeoutMs", j.GetTimeoutMs())
+	b = core.NumberIf(b, "retainMs", j.GetRetainMs())
+	b = core.AppendOnError(b, j.GetOnError())
 	b = core.TextIf(b, "group", j.GetGroup())
 	b = core.TextsIf(b, "tags", j.GetTags())
 	b = core.TextsIf(b, "limits", j.GetLimits())

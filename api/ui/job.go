@@ -44,7 +44,7 @@ func job(q *request) error {
 	slices.Reverse(d.Reports)
 	d.CanStop = j.Status == v1.StatusScheduled || j.Status == v1.StatusUnclaimed || j.Status == v1.StatusBlocked ||
 		j.Status == v1.StatusInProgress && j.CancelAt == 0
-	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusScheduled
+	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusExpired || j.Status == v1.StatusScheduled
 	d.CanDrop = j.Status != v1.StatusInProgress
 	if j.Status == v1.StatusUnclaimed {
 		q.explainWait(&d)
@@ -89,7 +89,7 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 // copyOf returns a new job like j, without id, times, dependencies and unique key.
 func copyOf(j *v1.Job) v1.NewJob {
 	n := v1.NewJob{
-		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs,
+		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs, RetainMs: j.RetainMs, OnError: j.OnError,
 		Group: j.Group, Tags: j.Tags, Headers: j.Headers,
 	}
 	if j.Status != v1.StatusInProgress { // a running job has the lease of its claim
@@ -127,6 +127,8 @@ func timeline(j *v1.Job) []step {
 		steps = append(steps, step{At: j.FinishedAt, Kind: "dead", Title: "Dead after " + attempts(j.Attempts)})
 	case v1.StatusCancelled:
 		steps = append(steps, step{At: j.FinishedAt, Kind: "cancelled", Title: "Cancelled"})
+	case v1.StatusExpired:
+		steps = append(steps, step{At: j.FinishedAt, Kind: "cancelled", Title: "Expired"})
 	case v1.StatusScheduled:
 		steps = append(steps, step{At: j.RunAt, Kind: "made", Title: "Due"})
 	}

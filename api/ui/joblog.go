@@ -81,7 +81,7 @@ func (q *request) sendLogs(at, next *v1.JobLogs) bool {
 		at.Token, at.Offset = c.Token, c.Offset+c.Bytes
 	}
 	switch next.Status {
-	case v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled:
+	case v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled, v1.StatusExpired:
 		q.writeEvent("event: end\ndata: " + next.Status + "\n\n")
 		return false
 	}

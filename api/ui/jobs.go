@@ -18,7 +18,7 @@ const jobsShown = 50
 
 // statuses are the choices of the filter, in the order of a job's life.
 var statuses = []string{
-	v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusInProgress, v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled,
+	v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusInProgress, v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled, v1.StatusExpired,
 }
 
 // filter has the conditions of a list of jobs, as in the query of the page. Type is a name of
@@ -220,7 +220,7 @@ func (q *request) find(id string) error {
 // actionsFor returns the bulk actions that apply to jobs in a status; "" is any status.
 func actionsFor(status string) []string {
 	switch status {
-	case v1.StatusDead, v1.StatusCancelled:
+	case v1.StatusDead, v1.StatusCancelled, v1.StatusExpired:
 		return []string{"retry", "delete"}
 	case v1.StatusCompleted:
 		return []string{"delete"}
@@ -297,7 +297,7 @@ func (q *request) count(f filter) (n int, more bool, err error) {
 func countOf(s *v1.TypeStats, status string) (n int) {
 	counts := map[string]int{
 		v1.StatusScheduled: s.Scheduled, v1.StatusUnclaimed: s.Unclaimed, v1.StatusInProgress: s.InProgress, v1.StatusCompleted: s.Completed,
-		v1.StatusDead: s.Dead, v1.StatusCancelled: s.Cancelled, v1.StatusBlocked: s.Blocked,
+		v1.StatusDead: s.Dead, v1.StatusCancelled: s.Cancelled, v1.StatusBlocked: s.Blocked, v1.StatusExpired: s.Expired,
 	}
 	if one, known := counts[status]; known {
 		return one

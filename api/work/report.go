@@ -7,6 +7,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/onerror"
 	"osqueue/internal/limit"
 )
 
@@ -94,14 +95,14 @@ func (s *work) fail(c *core.Call, in *v1.Fail) error {
 	if err != nil {
 		return err
 	}
-	op, err := s.failOf(worker, lease, in.Error, in.Retryable, in.DelayMs)
+	op, err := s.failOf(worker, lease, in.Error, in.Class, in.Retryable, in.DelayMs)
 	if err != nil {
 		return err
 	}
 	return s.answerReport(c, op, worker, in.Claim, true)
 }
 
-func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
+func (s *work) failOf(worker string, lease *fsmpb.Lease, reason, class string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
 	if delay != nil {
 		if err := core.CheckMs("delayMs", *delay, s.Config.Limits.Delay); err != nil {
 			return nil, err
@@ -111,6 +112,7 @@ func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryabl
 		Worker:       worker,
 		Lease:        lease,
 		Error:        limit.Clip(reason, s.Config.Limits.ErrorBytes),
+		Class:        limit.Clip(class, onerror.ClassMax),
 		Permanent:    retryable != nil && !*retryable,
 		RetryDelayMs: delay,
 	}}}, nil

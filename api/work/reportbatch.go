@@ -21,7 +21,7 @@ func (s *work) failBatch(c *core.Call, in *v1.FailBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
-		return s.failOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Error, j.Retryable, j.DelayMs)
+		return s.failOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Error, j.Class, j.Retryable, j.DelayMs)
 	})
 }
 

@@ -128,6 +128,23 @@ func RetryAfter(d time.Duration, err error) error {
 	return &verdictError{err: err, delay: d, atOnce: d <= 0}
 }
 
+// classError is a handler's error with a class.
+type classError struct {
+	error
+	class string
+}
+
+func (e *classError) Unwrap() error { return e.error }
+
+// Class gives err a class, at most 64 bytes, by which the job decides what follows the failure
+// (client.NewJob.OnError). Permanent and RetryAfter overrule the job. Class(nil, …) is nil.
+func Class(err error, class string) error {
+	if err == nil {
+		return nil
+	}
+	return &classError{err, class}
+}
+
 // Snooze returns the error of a handler that cannot do the job yet: the job is released, the attempt does not
 // count, and the next one begins after d at the earliest.
 func Snooze(d time.Duration) error {

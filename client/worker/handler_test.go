@@ -68,7 +68,14 @@ func TestHowHandlersFail(t *testing.T) {
 	if r := decide(nil, nil, fmt.Errorf("x: %w", Snooze(time.Hour))); r.outcome != Released || r.delay != time.Hour {
 		t.Errorf("a snoozed job: %+v", r)
 	}
-	if Permanent(nil) != nil || RetryAfter(time.Second, nil) != nil {
+	if f := decide(nil, nil, fmt.Errorf("x: %w", Class(RetryAfter(time.Hour, errors.New("busy")), "smtp\xff"))).failure; f.Class != "smtp\uFFFD" || f.Delay != time.Hour ||
+		!strings.Contains(f.Error, "busy") {
+		t.Errorf("a failure of a class: %+v", f)
+	}
+	if f := decide(nil, nil, RetryAfter(time.Hour, Class(errors.New("busy"), "smtp"))).failure; f.Class != "smtp" || f.Delay != time.Hour {
+		t.Errorf("a failure of a class with a delay: %+v", f)
+	}
+	if Class(nil, "x") != nil || Permanent(nil) != nil || RetryAfter(time.Second, nil) != nil {
 		t.Error("no error became one")
 	}
 }

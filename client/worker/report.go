@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -191,6 +192,9 @@ var errNotJSON = errors.New("the handler's result is not valid JSON")
 func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
 	f.Public = errors.As(err, new(*unreadableError))
+	if c, ok := errors.AsType[*classError](err); ok {
+		f.Class = strings.ToValidUTF8(c.class, "\uFFFD")
+	}
 	if v, ok := errors.AsType[*verdictError](err); ok {
 		if v.snoozed {
 			return report{outcome: Released, delay: min(v.delay, maxDelay), err: err}

@@ -5,8 +5,10 @@ export interface JobMembers {
   /** Higher first. */
   priority?: number;
   delayMs?: number;
-  /** Since 1970. */
-  runAt?: number;
+  /** Since 1970, as startBefore, when the job expires if it has not been claimed. */
+  runAt?: number; startBefore?: number;
+  retainMs?: number; // after the end of the job
+  onError?: { class: string; action: "dead" | "retry"; delayMs?: number }[]; // class: the name of an error's class
   maxAttempts?: number;
   leaseMs?: number;
   /** How long an attempt may run. */
@@ -39,7 +41,8 @@ export interface Keyed {
   key?: string;
 }
 
-export type Status = "blocked" | "scheduled" | "unclaimed" | "in_progress" | "completed" | "dead" | "cancelled";
+export type Status = "blocked" | "scheduled" | "unclaimed" | "in_progress" | "completed" | "dead" | "cancelled"
+  | "expired";
 
 /** A job as `get` and `wait` return it; the HTTP API has the other members. */
 export interface JobState {
@@ -69,7 +72,7 @@ export class QueueError extends Error {
   refused: boolean;
 }
 
-/** The error of `wait` for a job that is dead or cancelled. */
+/** The error of `wait` for a job that is dead, cancelled or expired. */
 export class JobError extends QueueError {
   constructor(job: JobState);
   job: JobState;
@@ -104,7 +107,7 @@ export class Client {
   /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */
   submitMany(jobs: Iterable<NewJob>, options?: Keyed): Promise<string[]>;
   get(id: string): Promise<JobState>;
-  /** Waits until the job has completed. A JobError: it is dead or cancelled. The tag "timeout": it has not ended. */
+  /** Waits until the job has completed. A JobError: it ended otherwise. The tag "timeout": it has not ended. */
   wait(id: string, timeoutMs?: number): Promise<JobState>;
   stats(options?: { types?: boolean }): Promise<{ [figure: string]: any }>;
   /** A job that runs is cancelled when its worker has ended the attempt. */
@@ -127,7 +130,8 @@ export class Client {
     Promise<{ jobId: string; token: number; offset: number }[]>;
   /** Ends a claim; when it is lost there is a QueueError with leaseLost. */
   report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
-  report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
+  report(job: Job, action: "fail",
+    body?: { error?: string; class?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
   report(job: Job, action: "release", body?: { delayMs?: number }): Promise<unknown>;
   /** Lets no job start for so long under a limit of the job. */
   throttle(job: Job, limit: string, forMs: number): Promise<unknown>;

@@ -31,7 +31,7 @@ export class QueueError extends Error {
   }
 }
 
-/** The error of `wait` for a job that is dead or cancelled; `job` is the job, its status is the tag. */
+/** The error of `wait` for a job that is dead, cancelled or expired; `job` is the job, its status is the tag. */
 export class JobError extends QueueError {
   constructor(job) {
     super([`job ${job.id} is ${job.status}`, job.lastError].filter(Boolean).join(": "), 0, job.status);
@@ -117,14 +117,14 @@ export class Client {
   /** The job as it is now. */
   get(id) { return this.#call(["jobs", id]); }
 
-  /** Waits for the job and returns it. A JobError: it is dead or cancelled; the tag "timeout": it has not ended. */
+  /** Waits for the job and returns it. A JobError: it ended otherwise; the tag "timeout": it has not ended. */
   async wait(id, timeoutMs = Infinity) {
     const end = now() + timeoutMs;
     for (;;) {
       const waitMs = Math.floor(Math.max(0, Math.min(15000, end - now())));
       const job = await this.#call(["jobs", id], { query: `?waitMs=${waitMs}`, waitMs, withinMs: end - now() + 5000 });
       if (job.status === "completed") return job;
-      if (["dead", "cancelled"].includes(job.status)) throw new JobError(job);
+      if (["dead", "cancelled", "expired"].includes(job.status)) throw new JobError(job);
       if (now() >= end) throw new QueueError(`job ${id} is ${job.status}`, 0, "timeout");
       await sleep(20); // should a server answer at once
     }
@@ -407,9 +407,9 @@ export class Worker {
       const snoozed = e instanceof Snooze;
       action = snoozed || ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
-      const text = e instanceof Failure ? e.message : inspect(e);
+      const text = job.why === "cancelled" ? job.why : e instanceof Failure ? e.message : inspect(e);
       body = action === "release" ? {} :
-        { error: job.why === "cancelled" ? job.why : text.slice(0, 8000), retryable: Boolean(retryable) };
+        { error: text.slice(0, 8000), retryable: Boolean(retryable), class: e?.constructor?.name };
       if (delayMs != null && (snoozed || action === "fail")) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
     const rest = job.output.followed !== undefined && job.part(job.output.followed);

@@ -49,7 +49,7 @@ SEALED = ("the payload is encrypted, and this client has no keys: run the type w
 
 
 class JobError(Error):
-    """Raised by `wait`: `job`, a dict, is dead or cancelled."""
+    """Raised by `wait`: `job`, a dict, is dead, cancelled or expired."""
     def __init__(self, job):
         text = "job %s is %s" % (job["id"], job["status"])
         super().__init__(": ".join(filter(None, (text, job.get("lastError")))), tag=job["status"])
@@ -123,14 +123,14 @@ class Client:
         return self._call("jobs", id)
 
     def wait(self, id, timeout=EVER):
-        """Waits until the job has completed, and returns it. JobError: it is dead or cancelled. TimeoutError: it has
-        not ended in that time."""
+        """Waits until the job has completed, and returns it. JobError: it is dead, cancelled or expired. TimeoutError:
+        it has not ended in that time."""
         end = now() + timeout
         while True:
             hold = max(0.0, min(15.0, end - now()))
             job = self._call("jobs", id, query="?waitMs=%d" % (hold * 1000), wait=hold, within=end - now() + 5)
             if job["status"] == "completed": return job
-            if job["status"] in ("dead", "cancelled"): raise JobError(job)
+            if job["status"] in ("dead", "cancelled", "expired"): raise JobError(job)
             if now() >= end: raise TimeoutError("job %s is %s" % (id, job["status"]))
             time.sleep(0.02)  # should a server answer at once
 
@@ -163,7 +163,7 @@ class Client:
         return self._call("jobs", "logs", want="jobs", body=body, wait=wait, within=within)
 
     def report(self, job, action, **body):
-        """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release"
+        """Ends a claim. The action is "complete" (result, log), "fail" (error, class, retryable, delayMs) or "release"
         (delayMs). Its token makes it count once; when the claim is lost there is an Error with lease_lost."""
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
         return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
@@ -395,7 +395,7 @@ class Worker:
             action, body = "release", e.how
         except BaseException as e:  # SystemExit, too
             text = "cancelled" if job.why == "cancelled" else _text(e)
-            action, body = "fail", dict(getattr(e, "how", {}), error=text)
+            action, body = "fail", dict(getattr(e, "how", {}), error=text, **{"class": type(e).__name__})
             action, body = ("release", {}) if job.why in ("stopping", "lost") else (action, body)
         rest = job.followed is not None and job.part(job.followed)
         kept = (job.part() or {"text": ""})["text"].rstrip("\n")

@@ -60,7 +60,7 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 }
 
 var (
-	endedStatuses = []fsm.Status{fsm.Completed, fsm.Cancelled, fsm.Dead}
+	endedStatuses = []fsm.Status{fsm.Completed, fsm.Cancelled, fsm.Expired, fsm.Dead}
 	openStatuses  = []fsm.Status{fsm.Unclaimed, fsm.Scheduled, fsm.Blocked, fsm.InProgress}
 	allStatuses   = slices.Concat(openStatuses, endedStatuses)
 )
@@ -153,8 +153,8 @@ func (c *carried) end(j *fsm.Job, f fork) {
 	}
 }
 
-// endAs returns the mutation that gives a job the end of j, which is completed or
-// cancelled.
+// endAs returns the mutation that gives a job the end of j, which is completed,
+// cancelled, or expired and then cancelled there.
 func endAs(j *fsm.Job) *fsmpb.Mutation {
 	if j.Status == fsm.Completed {
 		op := &fsmpb.ForceComplete{JobId: j.ID, Result: j.Execution().Result}

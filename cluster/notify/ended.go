@@ -26,10 +26,10 @@ type endWait struct {
 // NewEnded returns an Ended for which no caller waits.
 func NewEnded() *Ended { return &Ended{byID: make(map[string]*endWait)} }
 
-// IsEnd reports whether a job with this status has ended: it is completed, dead or
-// cancelled.
+// IsEnd reports whether a job with this status has ended: it is completed, dead,
+// cancelled or expired.
 func IsEnd(s fsm.Status) bool {
-	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled
+	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled || s == fsm.Expired
 }
 
 // Wait returns a channel that is closed when the job ends. The caller then checks itself

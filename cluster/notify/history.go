@@ -162,7 +162,7 @@ func (s *slot) event() Event {
 // earlier one.
 func endedBadly(from fsm.Status, j *fsm.Job) bool {
 	switch {
-	case j.Status == fsm.Dead || j.Status == fsm.Cancelled:
+	case j.Status == fsm.Dead || j.Status == fsm.Cancelled || j.Status == fsm.Expired:
 		return true
 	case from != fsm.InProgress || j.Status == fsm.Completed:
 		return false

@@ -110,7 +110,7 @@ func isAction(e *fsm.Event) bool {
 	case e.Kind != fsm.JobChanged || e.From == 0 || e.From == fsm.InProgress || e.Job.Status == fsm.InProgress:
 		return false
 	}
-	revived := (e.From == fsm.Dead || e.From == fsm.Cancelled) && e.Job.Status == fsm.Unclaimed
+	revived := (e.From == fsm.Dead || e.From == fsm.Cancelled || e.From == fsm.Expired) && e.Job.Status == fsm.Unclaimed
 	return revived || e.Actor != ""
 }
 

@@ -23,7 +23,7 @@
 // describes how the handler encodes them as text.
 //
 // A task that waits for any reason is pending. A task without attempts left is dead,
-// and a cancelled task is cancelled: dtq does not have these two statuses, and its
+// and a cancelled or expired task is cancelled: dtq does not have these two statuses, and its
 // clients cannot cause them.
 //
 // # Leases

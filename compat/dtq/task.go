@@ -8,7 +8,7 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// The statuses of a task. A dead or cancelled task has the status of the job.
+// The statuses of a task. A dead or cancelled task has the status of the job; one that has expired is cancelled.
 const (
 	statusPending    = "pending"
 	statusProcessing = "processing"
@@ -50,6 +50,8 @@ func taskOf(j *v1.Job) task {
 		t.Status, t.Result, t.CompletedAt = statusCompleted, orNull(j.Result), localTime(j.FinishedAt)
 	case v1.StatusDead, v1.StatusCancelled:
 		t.Status, t.Error = j.Status, j.LastError
+	case v1.StatusExpired:
+		t.Status = v1.StatusCancelled
 	default:
 		t.Status = statusPending
 		return t

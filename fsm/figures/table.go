@@ -36,8 +36,10 @@ type Counters struct {
 	Failed     uint64 // attempts that failed, lost their lease or timed out
 	Retried    uint64 // jobs that became available or scheduled again after a failure or by a request
 	Dead       uint64
-	Cancelled  uint64
+	Cancelled  uint64 // or expired
 	LeasesLost uint64 // attempts whose lease expired or whose worker was declared dead
+	// DeadRemoved are the dead jobs that retention removed.
+	DeadRemoved uint64
 }
 
 // Record has the figures of one type. A *Record from a View is immutable.
@@ -108,13 +110,18 @@ func CountsChange(from, to job.Status) bool {
 	return from == 0 || from == job.InProgress || from.Ended() || to == job.InProgress || to.Ended()
 }
 
+// Of returns the record of a type as one that no View has. last is what it has returned for the type before, or nil.
+func (x *Table) Of(last *Record, jobType string) *Record {
+	if last == nil || last.gen != x.gen {
+		return x.own(jobType)
+	}
+	return last
+}
+
 // Count counts the change of a job's status in the record of its type, and returns the record. last is the one that the
 // previous call returned for the type, or nil.
 func (x *Table) Count(last *Record, from job.Status, j *job.Job, now int64) *Record {
-	f := last
-	if f == nil || f.gen != x.gen {
-		f = x.own(j.Type)
-	}
+	f := x.Of(last, j.Type)
 	minute := f.History.At(now)
 	switch {
 	case from == 0:
@@ -137,7 +144,7 @@ func (x *Table) Count(last *Record, from job.Status, j *job.Job, now int64) *Rec
 	case job.Dead:
 		f.Dead++
 		minute.Dead++
-	case job.Cancelled:
+	case job.Cancelled, job.Expired:
 		f.Cancelled++
 	}
 	if j.Status.Ended() {
@@ -208,7 +215,7 @@ func Pack(f *Record) *fsmpb.Figures {
 	return &fsmpb.Figures{
 		Type: f.Type, Shared: f.Shared,
 		Enqueued: f.Enqueued, Claimed: f.Claimed, Completed: f.Completed, Failed: f.Failed, Retried: f.Retried, Dead: f.Dead,
-		Cancelled: f.Cancelled, LeasesLost: f.LeasesLost,
+		Cancelled: f.Cancelled, LeasesLost: f.LeasesLost, DeadRemoved: f.DeadRemoved,
 		Wait: []byte(f.Wait.Pack()), Run: []byte(f.Run.Pack()), Attempts: []byte(f.Attempts.Pack()), History: []byte(f.History.Pack()),
 	}
 }
@@ -217,7 +224,7 @@ func Pack(f *Record) *fsmpb.Figures {
 func Unpack(p *fsmpb.Figures) (*Record, error) {
 	f := Record{Type: p.Type, Shared: p.Shared, Counters: Counters{
 		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
-		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
+		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost, DeadRemoved: p.DeadRemoved,
 	}}
 	var errs [4]error
 	f.Wait, errs[0] = UnpackHistogram(string(p.Wait))

@@ -991,7 +991,13 @@ type NewJob struct {
 	// Keys of which each must have room before the job runs (fsm.LimitsMax). Sorted, without repetition.
 	Limits []string `protobuf:"bytes,22,rep,name=limits,proto3" json:"limits,omitempty"`
 	// The jobs of a sequence run one after another; "" is none.
-	Sequence      string `protobuf:"bytes,23,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence string `protobuf:"bytes,23,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The job expires then, unless it has started; 0 is never.
+	StartBeforeMs int64 `protobuf:"varint,19,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
+	// How long it is kept after its end; 0 takes the type's.
+	RetainMs int64 `protobuf:"varint,20,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
+	// The first one that matches counts.
+	OnError       []*OnError `protobuf:"bytes,21,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,6 +1165,90 @@ func (x *NewJob) GetSequence() string {
 	return ""
 }
 
+func (x *NewJob) GetStartBeforeMs() int64 {
+	if x != nil {
+		return x.StartBeforeMs
+	}
+	return 0
+}
+
+func (x *NewJob) GetRetainMs() int64 {
+	if x != nil {
+		return x.RetainMs
+	}
+	return 0
+}
+
+func (x *NewJob) GetOnError() []*OnError {
+	if x != nil {
+		return x.OnError
+	}
+	return nil
+}
+
+// OnError is what follows a failure of a class.
+type OnError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "*" is any.
+	Class string `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	// Otherwise the next attempt comes after delay_ms.
+	Dead          bool  `protobuf:"varint,2,opt,name=dead,proto3" json:"dead,omitempty"`
+	DelayMs       int64 `protobuf:"varint,3,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnError) Reset() {
+	*x = OnError{}
+	mi := &file_entry_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnError) ProtoMessage() {}
+
+func (x *OnError) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnError.ProtoReflect.Descriptor instead.
+func (*OnError) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OnError) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *OnError) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *OnError) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
 // Quota has the account in which a job counts, and the limits that the leader read from
 // the producer's token.
 type Quota struct {
@@ -1174,7 +1264,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1276,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1289,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{7}
+	return file_entry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Quota) GetAccount() string {
@@ -1234,7 +1324,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1336,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1349,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{8}
+	return file_entry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Header) GetName() string {
@@ -1292,7 +1382,7 @@ type Backoff struct {
 
 func (x *Backoff) Reset() {
 	*x = Backoff{}
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1394,7 @@ func (x *Backoff) String() string {
 func (*Backoff) ProtoMessage() {}
 
 func (x *Backoff) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1407,7 @@ func (x *Backoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backoff.ProtoReflect.Descriptor instead.
 func (*Backoff) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{9}
+	return file_entry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Backoff) GetKind() uint32 {
@@ -1361,7 +1451,7 @@ type Unique struct {
 
 func (x *Unique) Reset() {
 	*x = Unique{}
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1463,7 @@ func (x *Unique) String() string {
 func (*Unique) ProtoMessage() {}
 
 func (x *Unique) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1476,7 @@ func (x *Unique) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unique.ProtoReflect.Descriptor instead.
 func (*Unique) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{10}
+	return file_entry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Unique) GetKey() string {
@@ -1425,7 +1515,7 @@ type NewBatch struct {
 
 func (x *NewBatch) Reset() {
 	*x = NewBatch{}
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1527,7 @@ func (x *NewBatch) String() string {
 func (*NewBatch) ProtoMessage() {}
 
 func (x *NewBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1540,7 @@ func (x *NewBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewBatch.ProtoReflect.Descriptor instead.
 func (*NewBatch) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{11}
+	return file_entry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NewBatch) GetId() string {
@@ -1504,7 +1594,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1606,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1619,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{12}
+	return file_entry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Claim) GetWorker() string {
@@ -1602,7 +1692,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1704,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1717,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{13}
+	return file_entry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lease) GetJobId() string {
@@ -1662,7 +1752,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1764,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1777,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{14}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetPercent() uint32 {
@@ -1717,7 +1807,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1819,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1832,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Heartbeat) GetWorker() string {
@@ -1780,7 +1870,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1882,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1895,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Complete) GetWorker() string {
@@ -1857,7 +1947,7 @@ type ForceComplete struct {
 
 func (x *ForceComplete) Reset() {
 	*x = ForceComplete{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1959,7 @@ func (x *ForceComplete) String() string {
 func (*ForceComplete) ProtoMessage() {}
 
 func (x *ForceComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1972,7 @@ func (x *ForceComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceComplete.ProtoReflect.Descriptor instead.
 func (*ForceComplete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ForceComplete) GetJobId() string {
@@ -1917,7 +2007,7 @@ type RaiseLevel struct {
 
 func (x *RaiseLevel) Reset() {
 	*x = RaiseLevel{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2019,7 @@ func (x *RaiseLevel) String() string {
 func (*RaiseLevel) ProtoMessage() {}
 
 func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2032,7 @@ func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseLevel.ProtoReflect.Descriptor instead.
 func (*RaiseLevel) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RaiseLevel) GetLevel() uint32 {
@@ -1962,7 +2052,7 @@ type CheckState struct {
 
 func (x *CheckState) Reset() {
 	*x = CheckState{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2064,7 @@ func (x *CheckState) String() string {
 func (*CheckState) ProtoMessage() {}
 
 func (x *CheckState) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2077,7 @@ func (x *CheckState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
 func (*CheckState) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 // StateChecked changes nothing. It says which checksum most nodes have for the state
@@ -2007,7 +2097,7 @@ type StateChecked struct {
 
 func (x *StateChecked) Reset() {
 	*x = StateChecked{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2109,7 @@ func (x *StateChecked) String() string {
 func (*StateChecked) ProtoMessage() {}
 
 func (x *StateChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2122,7 @@ func (x *StateChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChecked.ProtoReflect.Descriptor instead.
 func (*StateChecked) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StateChecked) GetTerm() uint64 {
@@ -2071,15 +2161,17 @@ type Fail struct {
 	// The job is dead at once, whatever attempts are left.
 	Permanent bool `protobuf:"varint,4,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	// Wait so long before the next attempt; absent: by the backoff.
-	RetryDelayMs  *int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3,oneof" json:"retry_delay_ms,omitempty"`
-	Owner         uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	RetryDelayMs *int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3,oneof" json:"retry_delay_ms,omitempty"`
+	Owner        uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	// What kind of error it was, for NewJob.on_error.
+	Class         string `protobuf:"bytes,7,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2183,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2196,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Fail) GetWorker() string {
@@ -2149,6 +2241,13 @@ func (x *Fail) GetOwner() uint64 {
 	return 0
 }
 
+func (x *Fail) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
 // Release gives a job back as if it had not been claimed: the attempt does
 // not count.
 type Release struct {
@@ -2164,7 +2263,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2275,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2288,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Release) GetWorker() string {
@@ -2238,7 +2337,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2349,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2362,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -2326,7 +2425,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2437,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2450,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -2381,7 +2480,7 @@ type SetQuiet struct {
 
 func (x *SetQuiet) Reset() {
 	*x = SetQuiet{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2492,7 @@ func (x *SetQuiet) String() string {
 func (*SetQuiet) ProtoMessage() {}
 
 func (x *SetQuiet) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2505,7 @@ func (x *SetQuiet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
 func (*SetQuiet) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetQuiet) GetName() string {
@@ -2449,7 +2548,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2560,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2573,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -2537,7 +2636,7 @@ type EditJob struct {
 
 func (x *EditJob) Reset() {
 	*x = EditJob{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2648,7 @@ func (x *EditJob) String() string {
 func (*EditJob) ProtoMessage() {}
 
 func (x *EditJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2661,7 @@ func (x *EditJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditJob.ProtoReflect.Descriptor instead.
 func (*EditJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EditJob) GetId() string {
@@ -2652,7 +2751,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2763,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2776,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Tags) GetTags() []string {
@@ -2697,7 +2796,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2808,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2821,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limits) GetLimits() []string {
@@ -2745,7 +2844,7 @@ type SetLimit struct {
 
 func (x *SetLimit) Reset() {
 	*x = SetLimit{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2856,7 @@ func (x *SetLimit) String() string {
 func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2869,7 @@ func (x *SetLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetLimit) GetPattern() string {
@@ -2801,7 +2900,7 @@ type LimitRule struct {
 
 func (x *LimitRule) Reset() {
 	*x = LimitRule{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2912,7 @@ func (x *LimitRule) String() string {
 func (*LimitRule) ProtoMessage() {}
 
 func (x *LimitRule) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2925,7 @@ func (x *LimitRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitRule.ProtoReflect.Descriptor instead.
 func (*LimitRule) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LimitRule) GetRunning() int64 {
@@ -2866,7 +2965,7 @@ type ThrottleLimit struct {
 
 func (x *ThrottleLimit) Reset() {
 	*x = ThrottleLimit{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +2977,7 @@ func (x *ThrottleLimit) String() string {
 func (*ThrottleLimit) ProtoMessage() {}
 
 func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +2990,7 @@ func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleLimit.ProtoReflect.Descriptor instead.
 func (*ThrottleLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ThrottleLimit) GetKey() string {
@@ -2951,7 +3050,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3062,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3075,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -3074,14 +3173,16 @@ type SetQueue struct {
 	MaxPayload  *int64   `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3,oneof" json:"max_payload,omitempty"`
 	// Only with paused set to true. Without it the type has no
 	// description of its pause, and no end of it.
-	Pause         *Pause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pause           *Pause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
+	RetainDeadMs    *int64 `protobuf:"varint,18,opt,name=retain_dead_ms,json=retainDeadMs,proto3,oneof" json:"retain_dead_ms,omitempty"`
+	RetainDeadCount *int64 `protobuf:"varint,19,opt,name=retain_dead_count,json=retainDeadCount,proto3,oneof" json:"retain_dead_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3194,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3207,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetQueue) GetName() string {
@@ -3228,6 +3329,20 @@ func (x *SetQueue) GetPause() *Pause {
 	return nil
 }
 
+func (x *SetQueue) GetRetainDeadMs() int64 {
+	if x != nil && x.RetainDeadMs != nil {
+		return *x.RetainDeadMs
+	}
+	return 0
+}
+
+func (x *SetQueue) GetRetainDeadCount() int64 {
+	if x != nil && x.RetainDeadCount != nil {
+		return *x.RetainDeadCount
+	}
+	return 0
+}
+
 // Pause describes the pause of a type.
 type Pause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3245,7 +3360,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3372,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3385,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Pause) GetReason() string {
@@ -3326,7 +3441,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3453,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3466,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutCron) GetName() string {
@@ -3455,7 +3570,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3582,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3595,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PauseCron) GetName() string {
@@ -3541,7 +3656,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3553,7 +3668,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3566,7 +3681,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -3599,7 +3714,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3726,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3739,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FireCron) GetName() string {
@@ -3708,7 +3823,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3835,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3848,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3764,7 +3879,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3891,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3904,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3822,7 +3937,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3949,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3962,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3920,7 +4035,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4047,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4060,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -4067,7 +4182,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4079,7 +4194,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4092,7 +4207,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Token) GetId() string {
@@ -4235,7 +4350,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +4362,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +4375,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -4295,7 +4410,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4422,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4435,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -4348,7 +4463,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4360,7 +4475,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4373,7 +4488,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -4433,7 +4548,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +4560,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +4573,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Hook) GetName() string {
@@ -4668,7 +4783,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4795,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4808,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4752,7 +4867,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4879,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4892,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4803,7 +4918,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4815,7 +4930,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4828,7 +4943,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{51}
+	return file_entry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4848,7 +4963,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4860,7 +4975,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4873,7 +4988,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{52}
+	return file_entry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TestHook) GetName() string {
@@ -4898,7 +5013,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +5025,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +5038,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{53}
+	return file_entry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4965,7 +5080,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4977,7 +5092,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4990,7 +5105,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{54}
+	return file_entry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -5030,7 +5145,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5042,7 +5157,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5055,7 +5170,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{55}
+	return file_entry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -5163,7 +5278,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xf3\x04\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xec\x05\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -5185,10 +5300,17 @@ const file_entry_proto_rawDesc = "" +
 	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
 	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
 	"\x06limits\x18\x16 \x03(\tR\x06limits\x12\x1a\n" +
-	"\bsequence\x18\x17 \x01(\tR\bsequenceB\n" +
+	"\bsequence\x18\x17 \x01(\tR\bsequence\x12&\n" +
+	"\x0fstart_before_ms\x18\x13 \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
+	"\tretain_ms\x18\x14 \x01(\x03R\bretainMs\x122\n" +
+	"\bon_error\x18\x15 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonErrorB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
-	"\r_max_attempts\"Y\n" +
+	"\r_max_attempts\"N\n" +
+	"\aOnError\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x12\x12\n" +
+	"\x04dead\x18\x02 \x01(\bR\x04dead\x12\x19\n" +
+	"\bdelay_ms\x18\x03 \x01(\x03R\adelayMs\"Y\n" +
 	"\x05Quota\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x19\n" +
 	"\bmax_jobs\x18\x02 \x01(\x03R\amaxJobs\x12\x1b\n" +
@@ -5253,14 +5375,15 @@ const file_entry_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x10\n" +
 	"\x03sum\x18\x03 \x01(\fR\x03sum\x12\x1a\n" +
-	"\bdiverged\x18\x04 \x03(\tR\bdiverged\"\xd3\x01\n" +
+	"\bdiverged\x18\x04 \x03(\tR\bdiverged\"\xe9\x01\n" +
 	"\x04Fail\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1c\n" +
 	"\tpermanent\x18\x04 \x01(\bR\tpermanent\x12)\n" +
 	"\x0eretry_delay_ms\x18\x05 \x01(\x03H\x00R\fretryDelayMs\x88\x01\x01\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\x06R\x05ownerB\x11\n" +
+	"\x05owner\x18\x06 \x01(\x06R\x05owner\x12\x14\n" +
+	"\x05class\x18\a \x01(\tR\x05classB\x11\n" +
 	"\x0f_retry_delay_ms\"\x7f\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
@@ -5341,7 +5464,7 @@ const file_entry_proto_rawDesc = "" +
 	" \x01(\x04R\bafterSeqB\a\n" +
 	"\x05_typeB\b\n" +
 	"\x06_groupB\t\n" +
-	"\a_worker\"\xb3\x06\n" +
+	"\a_worker\"\xb8\a\n" +
 	"\bSetQueue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\bR\x06remove\x12\x1b\n" +
@@ -5365,7 +5488,9 @@ const file_entry_proto_rawDesc = "" +
 	"\tmax_bytes\x18\x0f \x01(\x03H\vR\bmaxBytes\x88\x01\x01\x12$\n" +
 	"\vmax_payload\x18\x10 \x01(\x03H\fR\n" +
 	"maxPayload\x88\x01\x01\x12+\n" +
-	"\x05pause\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.PauseR\x05pauseB\t\n" +
+	"\x05pause\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.PauseR\x05pause\x12)\n" +
+	"\x0eretain_dead_ms\x18\x12 \x01(\x03H\rR\fretainDeadMs\x88\x01\x01\x12/\n" +
+	"\x11retain_dead_count\x18\x13 \x01(\x03H\x0eR\x0fretainDeadCount\x88\x01\x01B\t\n" +
 	"\a_pausedB\x0e\n" +
 	"\f_max_runningB\x18\n" +
 	"\x16_max_running_per_groupB\r\n" +
@@ -5380,7 +5505,9 @@ const file_entry_proto_rawDesc = "" +
 	"\t_max_jobsB\f\n" +
 	"\n" +
 	"_max_bytesB\x0e\n" +
-	"\f_max_payload\"e\n" +
+	"\f_max_payloadB\x11\n" +
+	"\x0f_retain_dead_msB\x14\n" +
+	"\x12_retain_dead_count\"e\n" +
 	"\x05Pause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x19\n" +
@@ -5576,7 +5703,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -5585,129 +5712,131 @@ var file_entry_proto_goTypes = []any{
 	(*Enqueue)(nil),        // 4: osqueue.fsm.v1.Enqueue
 	(*Scope)(nil),          // 5: osqueue.fsm.v1.Scope
 	(*NewJob)(nil),         // 6: osqueue.fsm.v1.NewJob
-	(*Quota)(nil),          // 7: osqueue.fsm.v1.Quota
-	(*Header)(nil),         // 8: osqueue.fsm.v1.Header
-	(*Backoff)(nil),        // 9: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),         // 10: osqueue.fsm.v1.Unique
-	(*NewBatch)(nil),       // 11: osqueue.fsm.v1.NewBatch
-	(*Claim)(nil),          // 12: osqueue.fsm.v1.Claim
-	(*Lease)(nil),          // 13: osqueue.fsm.v1.Lease
-	(*Progress)(nil),       // 14: osqueue.fsm.v1.Progress
-	(*Heartbeat)(nil),      // 15: osqueue.fsm.v1.Heartbeat
-	(*Complete)(nil),       // 16: osqueue.fsm.v1.Complete
-	(*ForceComplete)(nil),  // 17: osqueue.fsm.v1.ForceComplete
-	(*RaiseLevel)(nil),     // 18: osqueue.fsm.v1.RaiseLevel
-	(*CheckState)(nil),     // 19: osqueue.fsm.v1.CheckState
-	(*StateChecked)(nil),   // 20: osqueue.fsm.v1.StateChecked
-	(*Fail)(nil),           // 21: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 22: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 23: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 24: osqueue.fsm.v1.WorkerDead
-	(*SetQuiet)(nil),       // 25: osqueue.fsm.v1.SetQuiet
-	(*Change)(nil),         // 26: osqueue.fsm.v1.Change
-	(*EditJob)(nil),        // 27: osqueue.fsm.v1.EditJob
-	(*Tags)(nil),           // 28: osqueue.fsm.v1.Tags
-	(*Limits)(nil),         // 29: osqueue.fsm.v1.Limits
-	(*SetLimit)(nil),       // 30: osqueue.fsm.v1.SetLimit
-	(*LimitRule)(nil),      // 31: osqueue.fsm.v1.LimitRule
-	(*ThrottleLimit)(nil),  // 32: osqueue.fsm.v1.ThrottleLimit
-	(*Filter)(nil),         // 33: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 34: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 35: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 36: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 37: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 38: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 39: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 40: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 41: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 42: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 43: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 44: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 45: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 46: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 47: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 48: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 49: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 50: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 51: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 52: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 53: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 54: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 55: osqueue.fsm.v1.SetAlert
+	(*OnError)(nil),        // 7: osqueue.fsm.v1.OnError
+	(*Quota)(nil),          // 8: osqueue.fsm.v1.Quota
+	(*Header)(nil),         // 9: osqueue.fsm.v1.Header
+	(*Backoff)(nil),        // 10: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),         // 11: osqueue.fsm.v1.Unique
+	(*NewBatch)(nil),       // 12: osqueue.fsm.v1.NewBatch
+	(*Claim)(nil),          // 13: osqueue.fsm.v1.Claim
+	(*Lease)(nil),          // 14: osqueue.fsm.v1.Lease
+	(*Progress)(nil),       // 15: osqueue.fsm.v1.Progress
+	(*Heartbeat)(nil),      // 16: osqueue.fsm.v1.Heartbeat
+	(*Complete)(nil),       // 17: osqueue.fsm.v1.Complete
+	(*ForceComplete)(nil),  // 18: osqueue.fsm.v1.ForceComplete
+	(*RaiseLevel)(nil),     // 19: osqueue.fsm.v1.RaiseLevel
+	(*CheckState)(nil),     // 20: osqueue.fsm.v1.CheckState
+	(*StateChecked)(nil),   // 21: osqueue.fsm.v1.StateChecked
+	(*Fail)(nil),           // 22: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 23: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 24: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 25: osqueue.fsm.v1.WorkerDead
+	(*SetQuiet)(nil),       // 26: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),         // 27: osqueue.fsm.v1.Change
+	(*EditJob)(nil),        // 28: osqueue.fsm.v1.EditJob
+	(*Tags)(nil),           // 29: osqueue.fsm.v1.Tags
+	(*Limits)(nil),         // 30: osqueue.fsm.v1.Limits
+	(*SetLimit)(nil),       // 31: osqueue.fsm.v1.SetLimit
+	(*LimitRule)(nil),      // 32: osqueue.fsm.v1.LimitRule
+	(*ThrottleLimit)(nil),  // 33: osqueue.fsm.v1.ThrottleLimit
+	(*Filter)(nil),         // 34: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 35: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),          // 36: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 37: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 38: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 39: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 40: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 41: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 42: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 43: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 44: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 45: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 46: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 47: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 48: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 49: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 50: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 51: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 52: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 53: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 54: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 55: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 56: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
 	4,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
-	12, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
-	15, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
-	16, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	21, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	42, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	34, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	36, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	37, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	38, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	39, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	40, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	13, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
+	16, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
+	17, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
+	22, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	23, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	24, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	25, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	43, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	27, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	35, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	37, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	38, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	39, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	40, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	41, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	41, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
-	17, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	18, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
-	19, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
-	20, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	45, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	46, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	47, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	50, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	51, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	52, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	53, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	55, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	25, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
-	27, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
-	30, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
-	32, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
+	42, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	18, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
+	19, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
+	20, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
+	21, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
+	46, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	47, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	48, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	51, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	52, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	53, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	54, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	56, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	26, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	28, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
+	31, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
+	33, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
 	2,  // 35: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
 	1,  // 36: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
 	6,  // 37: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	11, // 38: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	12, // 38: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
 	5,  // 39: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
-	9,  // 40: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	10, // 41: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	8,  // 42: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	7,  // 43: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	6,  // 44: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	7,  // 45: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
-	14, // 46: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	13, // 47: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	13, // 48: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 49: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 50: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	7,  // 51: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
-	33, // 52: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	28, // 53: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
-	7,  // 54: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
-	29, // 55: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
-	31, // 56: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	13, // 57: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
-	9,  // 58: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	35, // 59: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	6,  // 60: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	43, // 61: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	44, // 62: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	49, // 63: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	48, // 64: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	54, // 65: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	54, // 66: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	10, // 40: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	11, // 41: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	9,  // 42: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	8,  // 43: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	7,  // 44: osqueue.fsm.v1.NewJob.on_error:type_name -> osqueue.fsm.v1.OnError
+	6,  // 45: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 46: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	15, // 47: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	14, // 48: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	14, // 49: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	14, // 50: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	14, // 51: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	8,  // 52: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	34, // 53: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	29, // 54: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
+	8,  // 55: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
+	30, // 56: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
+	32, // 57: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	14, // 58: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 59: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	36, // 60: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	6,  // 61: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	44, // 62: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	45, // 63: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	50, // 64: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	49, // 65: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	55, // 66: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	55, // 67: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5752,21 +5881,21 @@ func file_entry_proto_init() {
 		(*Mutation_ThrottleLimit)(nil),
 	}
 	file_entry_proto_msgTypes[6].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[17].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[33].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[18].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[28].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[34].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[37].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[39].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[35].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[38].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -587,6 +587,9 @@ type Options struct {
 	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
 	Limits        []string               `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
 	Sequence      string                 `protobuf:"bytes,13,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	StartBeforeMs int64                  `protobuf:"varint,15,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
+	RetainMs      int64                  `protobuf:"varint,16,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
+	OnError       []*OnError             `protobuf:"bytes,17,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,6 +715,27 @@ func (x *Options) GetSequence() string {
 	return ""
 }
 
+func (x *Options) GetStartBeforeMs() int64 {
+	if x != nil {
+		return x.StartBeforeMs
+	}
+	return 0
+}
+
+func (x *Options) GetRetainMs() int64 {
+	if x != nil {
+		return x.RetainMs
+	}
+	return 0
+}
+
+func (x *Options) GetOnError() []*OnError {
+	if x != nil {
+		return x.OnError
+	}
+	return nil
+}
+
 // Details are what few jobs have.
 type Details struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -730,7 +754,9 @@ type Details struct {
 	Revision  uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	Content   []byte `protobuf:"bytes,12,opt,name=content,proto3" json:"content,omitempty"`
 	// It waits for an earlier job of its sequence.
-	InLine        bool `protobuf:"varint,13,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
+	InLine bool `protobuf:"varint,13,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
+	// The job was retried before its first attempt: start_before_ms does not count any more.
+	Revived       bool `protobuf:"varint,16,opt,name=revived,proto3" json:"revived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +875,13 @@ func (x *Details) GetInLine() bool {
 	return false
 }
 
+func (x *Details) GetRevived() bool {
+	if x != nil {
+		return x.Revived
+	}
+	return false
+}
+
 type Attempt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -857,6 +890,7 @@ type Attempt struct {
 	Worker        string                 `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	End           uint32                 `protobuf:"varint,6,opt,name=end,proto3" json:"end,omitempty"`
+	Class         string                 `protobuf:"bytes,7,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +965,13 @@ func (x *Attempt) GetEnd() uint32 {
 		return x.End
 	}
 	return 0
+}
+
+func (x *Attempt) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
 }
 
 // Worker is an entry of the worker registry.
@@ -1184,10 +1225,13 @@ type QueueSettings struct {
 	// Bytes of one payload.
 	MaxPayload int64 `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
 	// Permits left at level_at_ms, in millionths.
-	Level         int64 `protobuf:"varint,17,opt,name=level,proto3" json:"level,omitempty"`
-	LevelAtMs     int64 `protobuf:"varint,18,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Level     int64 `protobuf:"varint,17,opt,name=level,proto3" json:"level,omitempty"`
+	LevelAtMs int64 `protobuf:"varint,18,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
+	// Of dead jobs; absent takes the default: 90 days, and any number.
+	RetainDeadMs    *int64 `protobuf:"varint,19,opt,name=retain_dead_ms,json=retainDeadMs,proto3,oneof" json:"retain_dead_ms,omitempty"`
+	RetainDeadCount *int64 `protobuf:"varint,20,opt,name=retain_dead_count,json=retainDeadCount,proto3,oneof" json:"retain_dead_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *QueueSettings) Reset() {
@@ -1342,6 +1386,20 @@ func (x *QueueSettings) GetLevel() int64 {
 func (x *QueueSettings) GetLevelAtMs() int64 {
 	if x != nil {
 		return x.LevelAtMs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetRetainDeadMs() int64 {
+	if x != nil && x.RetainDeadMs != nil {
+		return *x.RetainDeadMs
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetRetainDeadCount() int64 {
+	if x != nil && x.RetainDeadCount != nil {
+		return *x.RetainDeadCount
 	}
 	return 0
 }
@@ -2293,6 +2351,7 @@ type Figures struct {
 	Run           []byte                 `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
 	Attempts      []byte                 `protobuf:"bytes,13,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	History       []byte                 `protobuf:"bytes,14,opt,name=history,proto3" json:"history,omitempty"`
+	DeadRemoved   uint64                 `protobuf:"varint,15,opt,name=dead_removed,json=deadRemoved,proto3" json:"dead_removed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2423,6 +2482,13 @@ func (x *Figures) GetHistory() []byte {
 		return x.History
 	}
 	return nil
+}
+
+func (x *Figures) GetDeadRemoved() uint64 {
+	if x != nil {
+		return x.DeadRemoved
+	}
+	return 0
 }
 
 // HookEvent is an event in the outbox of a hook.
@@ -2674,7 +2740,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\x9a\x03\n" +
+	"\a_result\"\x93\x04\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -2690,7 +2756,10 @@ const file_snapshot_proto_rawDesc = "" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
 	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
 	"\x06limits\x18\f \x03(\tR\x06limits\x12\x1a\n" +
-	"\bsequence\x18\r \x01(\tR\bsequence\"\x85\x03\n" +
+	"\bsequence\x18\r \x01(\tR\bsequence\x12&\n" +
+	"\x0fstart_before_ms\x18\x0f \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
+	"\tretain_ms\x18\x10 \x01(\x03R\bretainMs\x122\n" +
+	"\bon_error\x18\x11 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\"\x9f\x03\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2707,14 +2776,16 @@ const file_snapshot_proto_rawDesc = "" +
 	" \x01(\rR\tgivenBack\x12\x1a\n" +
 	"\brevision\x18\v \x01(\x04R\brevision\x12\x18\n" +
 	"\acontent\x18\f \x01(\fR\acontent\x12\x17\n" +
-	"\ain_line\x18\r \x01(\bR\x06inLine\"\xa5\x01\n" +
+	"\ain_line\x18\r \x01(\bR\x06inLine\x12\x18\n" +
+	"\arevived\x18\x10 \x01(\bR\arevived\"\xbb\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +
 	"\vended_at_ms\x18\x03 \x01(\x03R\tendedAtMs\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x10\n" +
-	"\x03end\x18\x06 \x01(\rR\x03end\"\xe7\x02\n" +
+	"\x03end\x18\x06 \x01(\rR\x03end\x12\x14\n" +
+	"\x05class\x18\a \x01(\tR\x05class\"\xe7\x02\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -2739,7 +2810,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12\x1f\n" +
 	"\vfirst_token\x18\x04 \x01(\x04R\n" +
 	"firstToken\x12\x17\n" +
-	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"\xd0\x04\n" +
+	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"\xd5\x05\n" +
 	"\rQueueSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12+\n" +
@@ -2763,7 +2834,11 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vmax_payload\x18\x10 \x01(\x03R\n" +
 	"maxPayload\x12\x14\n" +
 	"\x05level\x18\x11 \x01(\x03R\x05level\x12\x1e\n" +
-	"\vlevel_at_ms\x18\x12 \x01(\x03R\tlevelAtMs\"D\n" +
+	"\vlevel_at_ms\x18\x12 \x01(\x03R\tlevelAtMs\x12)\n" +
+	"\x0eretain_dead_ms\x18\x13 \x01(\x03H\x00R\fretainDeadMs\x88\x01\x01\x12/\n" +
+	"\x11retain_dead_count\x18\x14 \x01(\x03H\x01R\x0fretainDeadCount\x88\x01\x01B\x11\n" +
+	"\x0f_retain_dead_msB\x14\n" +
+	"\x12_retain_dead_count\"D\n" +
 	"\x04Turn\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x12\n" +
@@ -2852,7 +2927,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\rR\x06status\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\rR\x04code\"\xea\x02\n" +
+	"\x04code\x18\x04 \x01(\rR\x04code\"\x8d\x03\n" +
 	"\aFigures\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06shared\x18\x02 \x01(\bR\x06shared\x12\x1a\n" +
@@ -2869,7 +2944,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04wait\x18\v \x01(\fR\x04wait\x12\x10\n" +
 	"\x03run\x18\f \x01(\fR\x03run\x12\x1a\n" +
 	"\battempts\x18\r \x01(\fR\battempts\x12\x18\n" +
-	"\ahistory\x18\x0e \x01(\fR\ahistory\"\x87\x03\n" +
+	"\ahistory\x18\x0e \x01(\fR\ahistory\x12!\n" +
+	"\fdead_removed\x18\x0f \x01(\x04R\vdeadRemoved\"\x87\x03\n" +
 	"\tHookEvent\x12\x12\n" +
 	"\x04hook\x18\x01 \x01(\tR\x04hook\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -2928,10 +3004,11 @@ var file_snapshot_proto_goTypes = []any{
 	(*Backoff)(nil),       // 20: osqueue.fsm.v1.Backoff
 	(*Unique)(nil),        // 21: osqueue.fsm.v1.Unique
 	(*Header)(nil),        // 22: osqueue.fsm.v1.Header
-	(*Progress)(nil),      // 23: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 24: osqueue.fsm.v1.Pause
-	(*LimitRule)(nil),     // 25: osqueue.fsm.v1.LimitRule
-	(*NewJob)(nil),        // 26: osqueue.fsm.v1.NewJob
+	(*OnError)(nil),       // 23: osqueue.fsm.v1.OnError
+	(*Progress)(nil),      // 24: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 25: osqueue.fsm.v1.Pause
+	(*LimitRule)(nil),     // 26: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 27: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
 	19, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
@@ -2940,20 +3017,21 @@ var file_snapshot_proto_depIdxs = []int32{
 	20, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
 	21, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
 	22, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
-	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	23, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	24, // 8: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	20, // 9: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	25, // 10: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	26, // 11: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	12, // 12: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
-	26, // 13: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	16, // 14: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	23, // 6: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
+	4,  // 7: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	24, // 8: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	25, // 9: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	20, // 10: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	26, // 11: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	27, // 12: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	12, // 13: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
+	27, // 14: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	16, // 15: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -2963,6 +3041,7 @@ func file_snapshot_proto_init() {
 	}
 	file_entry_proto_init()
 	file_snapshot_proto_msgTypes[1].OneofWrappers = []any{}
+	file_snapshot_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -512,6 +512,32 @@ func (m *Options) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.OnError) > 0 {
+		for iNdEx := len(m.OnError) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.OnError[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0x8a
+		}
+	}
+	if m.RetainMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RetainMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.StartBeforeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartBeforeMs))
+		i--
+		dAtA[i] = 0x78
+	}
 	if len(m.Sequence) > 0 {
 		i -= len(m.Sequence)
 		copy(dAtA[i:], m.Sequence)
@@ -649,6 +675,18 @@ func (m *Details) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Revived {
+		i--
+		if m.Revived {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
 	if m.InLine {
 		i--
 		if m.InLine {
@@ -767,6 +805,13 @@ func (m *Attempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Class) > 0 {
+		i -= len(m.Class)
+		copy(dAtA[i:], m.Class)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Class)))
+		i--
+		dAtA[i] = 0x3a
 	}
 	if m.End != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.End))
@@ -1008,6 +1053,20 @@ func (m *QueueSettings) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.RetainDeadCount != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.RetainDeadCount))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
+	if m.RetainDeadMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.RetainDeadMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x98
 	}
 	if m.LevelAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LevelAtMs))
@@ -1913,6 +1972,11 @@ func (m *Figures) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DeadRemoved != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadRemoved))
+		i--
+		dAtA[i] = 0x78
+	}
 	if len(m.History) > 0 {
 		i -= len(m.History)
 		copy(dAtA[i:], m.History)
@@ -2406,6 +2470,18 @@ func (m *Options) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.StartBeforeMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartBeforeMs))
+	}
+	if m.RetainMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.RetainMs))
+	}
+	if len(m.OnError) > 0 {
+		for _, e := range m.OnError {
+			l = e.SizeVT()
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2461,6 +2537,9 @@ func (m *Details) SizeVT() (n int) {
 	if m.InLine {
 		n += 2
 	}
+	if m.Revived {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2490,6 +2569,10 @@ func (m *Attempt) SizeVT() (n int) {
 	}
 	if m.End != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.End))
+	}
+	l = len(m.Class)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2641,6 +2724,12 @@ func (m *QueueSettings) SizeVT() (n int) {
 	}
 	if m.LevelAtMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.LevelAtMs))
+	}
+	if m.RetainDeadMs != nil {
+		n += 2 + protohelpers.SizeOfVarint(uint64(*m.RetainDeadMs))
+	}
+	if m.RetainDeadCount != nil {
+		n += 2 + protohelpers.SizeOfVarint(uint64(*m.RetainDeadCount))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3036,6 +3125,9 @@ func (m *Figures) SizeVT() (n int) {
 	l = len(m.History)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DeadRemoved != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DeadRemoved))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5011,6 +5103,78 @@ func (m *Options) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Sequence = stringValue
 			iNdEx = postIndex
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StartBeforeMs", wireType)
+			}
+			m.StartBeforeMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.StartBeforeMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RetainMs", wireType)
+			}
+			m.RetainMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RetainMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 17:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OnError", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.OnError = append(m.OnError, &OnError{})
+			if err := m.OnError[len(m.OnError)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5360,6 +5524,26 @@ func (m *Details) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.InLine = bool(v != 0)
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Revived", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Revived = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5559,6 +5743,42 @@ func (m *Attempt) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Class", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Class = stringValue
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6573,6 +6793,46 @@ func (m *QueueSettings) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 19:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RetainDeadMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.RetainDeadMs = &v
+		case 20:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RetainDeadCount", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.RetainDeadCount = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -9251,6 +9511,25 @@ func (m *Figures) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.History = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DeadRemoved", wireType)
+			}
+			m.DeadRemoved = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DeadRemoved |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -82,12 +82,14 @@ func (b *NewBatch) hasUnknown() bool {
 
 func (j *NewJob) hasUnknown() bool {
 	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() || j.Quota.hasUnknown() ||
-		slices.ContainsFunc(j.Headers, (*Header).hasUnknown))
+		slices.ContainsFunc(j.Headers, (*Header).hasUnknown) || slices.ContainsFunc(j.OnError, (*OnError).hasUnknown))
 }
 
 func (b *Backoff) hasUnknown() bool { return b != nil && len(b.unknownFields) > 0 }
 
 func (h *Header) hasUnknown() bool { return h != nil && len(h.unknownFields) > 0 }
+
+func (r *OnError) hasUnknown() bool { return r != nil && len(r.unknownFields) > 0 }
 
 func (q *Quota) hasUnknown() bool { return q != nil && len(q.unknownFields) > 0 }
 
@@ -101,7 +103,7 @@ func (p *Progress) hasUnknown() bool { return p != nil && len(p.unknownFields) >
 
 func (o *Options) hasUnknown() bool {
 	return o != nil && (len(o.unknownFields) > 0 || o.Backoff.hasUnknown() || o.Unique.hasUnknown() ||
-		slices.ContainsFunc(o.Headers, (*Header).hasUnknown))
+		slices.ContainsFunc(o.Headers, (*Header).hasUnknown) || slices.ContainsFunc(o.OnError, (*OnError).hasUnknown))
 }
 
 func (d *Details) hasUnknown() bool {

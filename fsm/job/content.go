@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -55,6 +56,12 @@ func hashOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []by
 	texts(o.Tags)
 	texts(o.After)
 	texts(o.Limits)
+	numbers(o.RetainMs)
+	for _, r := range o.OnError {
+		text(r.Class)
+		numbers(r.DelayMs)
+		h = strconv.AppendBool(h, r.Dead)
+	}
 	sum := sha256.Sum256(h)
 	return Content(sum[:16])
 }

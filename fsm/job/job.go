@@ -22,12 +22,13 @@ const (
 	Dead                         // out of attempts or failed permanently; kept
 	Cancelled                    // cancelled by a request
 	Blocked                      // waits for other jobs
+	Expired                      // did not start before Options.StartBefore; it counts as cancelled
 
 	NumStatuses = iota + 1
 )
 
 var statusNames = [NumStatuses]string{
-	"", "scheduled", "unclaimed", "in_progress", "completed", "dead", "cancelled", "blocked",
+	"", "scheduled", "unclaimed", "in_progress", "completed", "dead", "cancelled", "blocked", "expired",
 }
 
 // String returns the status as it is written on the wire.
@@ -177,7 +178,7 @@ func (j *Job) Change() *Job {
 }
 
 // ended reports whether a job in status s changes only by a request.
-func (s Status) Ended() bool { return s == Completed || s == Dead || s == Cancelled }
+func (s Status) Ended() bool { return s == Completed || s == Dead || s == Cancelled || s == Expired }
 
 // size returns the bytes of a job that count in quotas.
 func (j *Job) Size() int64 {
@@ -211,6 +212,8 @@ type Details struct {
 	Revision uint64
 	Content  string
 	InLine   bool // it waits for an earlier job of its sequence
+	// Revived is true if the job was retried before its first attempt: Options.StartBefore does not count any more.
+	Revived bool
 
 	TimerAt int64 // the time of the timeout's timer; derived, not encoded
 }
@@ -232,6 +235,7 @@ type Attempt struct {
 	Worker    string
 	Error     string // cut at historyErrorMax
 	End       End
+	Class     string // of the error, as its worker reported it
 }
 
 var (
@@ -286,7 +290,16 @@ func (j *Job) For(tenant string) *Job {
 	return &out
 }
 
-// freeStatus returns the status of a job that has neither been claimed nor ended.
+// ExpiresAt returns the time at which j expires if it does not start before, in ms; 0 is never. A job that was claimed
+// once, or retried, does not expire.
+func (j *Job) ExpiresAt() int64 {
+	if j.Opt == nil || j.Execution().Token != 0 || j.Details().Revived || j.Status == InProgress || j.Status.Ended() {
+		return 0
+	}
+	return max(j.Opt.StartBefore, 0)
+}
+
+// FreeStatus returns the status of a job that has neither been claimed nor ended.
 func (j *Job) FreeStatus(now int64) Status {
 	if d := j.Details(); d.InLine || len(d.Waits) > 0 {
 		return Blocked
@@ -315,7 +328,7 @@ func (j *Job) ChangeDetails(how func(*Details)) {
 
 func (d *Details) Zero() bool {
 	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine && !d.Revived
 }
 
 // producedSize is NewSize of the job that became j.

@@ -11,6 +11,7 @@ import (
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/onerror"
 	"osqueue/fsm/tenants"
 )
 
@@ -27,12 +28,15 @@ type Options struct {
 	Unique       Unique
 	After        []string // ids of the jobs that it waits for
 	AfterFailure AfterFailure
-	Batch        string          // id of the batch that it belongs to
-	Cron         string          // name of the schedule that enqueued it
-	Headers      []*fsmpb.Header // sorted by name
-	Account      string          // in which it counts (account.go); "": none
-	Limits       []string        // keys of which each must have room, sorted
-	Sequence     string          // its jobs run one after another; "": none
+	Batch        string           // id of the batch that it belongs to
+	Cron         string           // name of the schedule that enqueued it
+	Headers      []*fsmpb.Header  // sorted by name
+	Account      string           // in which it counts (account.go); "": none
+	Limits       []string         // keys of which each must have room, sorted
+	Sequence     string           // its jobs run one after another; "": none
+	StartBefore  int64            // ms, see expire; 0 or less: none
+	RetainMs     int64            // after its end; 0 or less takes the type's
+	OnError      []*fsmpb.OnError // see package onerror
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -109,7 +113,8 @@ func ParseName[K ~uint8](names []string, name string) (K, bool) {
 // NewOptions returns the options of a new job, or nil if all are zero.
 func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" {
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" &&
+		n.StartBeforeMs == 0 && n.RetainMs == 0 && len(n.OnError) == 0 {
 		return nil
 	}
 	o := &Options{
@@ -117,6 +122,7 @@ func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 		Tags: CloneStrings(Distinct(n.Tags)), Unique: UniqueFromPB(n.Unique), After: CloneStrings(Distinct(n.After)),
 		AfterFailure: Narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
 		Headers: CloneHeaders(n.Headers), Limits: CloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
+		StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onerror.Clone(n.OnError),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.Zero() {
@@ -127,7 +133,8 @@ func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 
 func (o *Options) Zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0 && o.Sequence == ""
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0 && o.Sequence == "" &&
+		o.StartBefore == 0 && o.RetainMs == 0 && len(o.OnError) == 0
 }
 
 var errRange = errors.New("a value is unknown or out of range")
@@ -140,7 +147,7 @@ func CheckOptions(o *Options) error {
 	if err := CheckAccount(o.Account); err != nil {
 		return err
 	}
-	return cmp.Or(CheckLimits(o.Limits), CheckHeaders(o.Headers))
+	return cmp.Or(onerror.Check(o.OnError), CheckLimits(o.Limits), CheckHeaders(o.Headers))
 }
 
 // textBytes returns the bytes of the texts in the options of a job that count in quotas.
@@ -148,7 +155,7 @@ func (o *Options) TextBytes() int64 {
 	if o == nil {
 		return 0
 	}
-	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch) + len(o.Sequence)
+	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch) + len(o.Sequence) + onerror.Size(o.OnError)
 	for _, list := range [][]string{o.Tags, o.After, o.Limits} {
 		for _, text := range list {
 			n += len(text)
@@ -168,6 +175,7 @@ func (j *Job) NewJob() *fsmpb.NewJob {
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
 		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits, Sequence: o.Sequence,
+		StartBeforeMs: j.ExpiresAt(), RetainMs: o.RetainMs, OnError: o.OnError,
 	}
 	if j.MaxAttempts != MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts
@@ -222,7 +230,7 @@ func CloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
 
 // NewSize returns the size of the job that n becomes, in bytes.
 func NewSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence)
+	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence) + onerror.Size(n.OnError)
 	for _, text := range Distinct(n.Tags) {
 		size += len(text)
 	}

@@ -65,16 +65,18 @@ const (
 	BatchDone
 	ScheduleMissed
 	WorkerGone
-	Leader             // another leader
-	Diverged           // nodes have another state than most
-	BucketAway         // an alert of the log, as the next two
-	BucketDamaged      //
-	WritesRefused      //
-	QueueStuck         // a rule, as the next three
-	QueueFailing       //
-	QueueDead          //
-	BucketLag          //
-	Tested             // every hook wants it
+	Leader        // another leader
+	Diverged      // nodes have another state than most
+	BucketAway    // an alert of the log, as the next two
+	BucketDamaged //
+	WritesRefused //
+	QueueStuck    // a rule, as the next three
+	QueueFailing  //
+	QueueDead     //
+	BucketLag     //
+	Tested        // every hook wants it
+	JobExpired
+	JobRemoved         // retention removed a dead job
 	numKinds           = iota + 1
 	firstRule, endRule = QueueStuck, Tested
 )
@@ -82,7 +84,7 @@ const (
 var kindNames = [numKinds]string{
 	"", "job.dead", "job.completed", "job.failed", "job.cancelled", "batch.done", "schedule.missed", "worker.gone",
 	"cluster.leader", "cluster.diverged", "bucket.away", "bucket.damaged", "writes.refused",
-	"queue.stuck", "queue.failing", "queue.dead", "bucket.lag", "hook.test",
+	"queue.stuck", "queue.failing", "queue.dead", "bucket.lag", "hook.test", "job.expired", "job.removed",
 }
 
 // String returns the kind's name as used on the wire.
@@ -100,7 +102,7 @@ func (k Kind) IsRule() bool { return k >= firstRule && k < endRule }
 type Kinds uint64
 
 // AllKinds has the kinds that a hook can want.
-const AllKinds = Kinds(1)<<Tested - 2
+const AllKinds = (Kinds(1)<<numKinds - 2) &^ (1 << Tested)
 
 // Has reports whether the set has a kind.
 func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
@@ -110,7 +112,7 @@ func (s Kinds) With(k Kind) Kinds { return s | 1<<k }
 
 // Names returns the names of the kinds, in the order of their numbers.
 func (s Kinds) Names() (names []string) {
-	for k := JobDead; k < Tested; k++ {
+	for k := JobDead; k < numKinds; k++ {
 		if s.Has(k) {
 			names = append(names, k.String())
 		}
@@ -120,8 +122,8 @@ func (s Kinds) Names() (names []string) {
 
 // KindsMatching returns the kinds whose names match a glob.
 func KindsMatching(glob string) (s Kinds) {
-	for k := JobDead; k < Tested; k++ {
-		if MatchGlob(glob, k.String()) {
+	for k := JobDead; k < numKinds; k++ {
+		if AllKinds.Has(k) && MatchGlob(glob, k.String()) {
 			s = s.With(k)
 		}
 	}
@@ -184,7 +186,7 @@ func (h *Hook) Wants(k Kind, subject string) bool {
 
 // aboutType reports whether the subject is a type of jobs.
 func (k Kind) aboutType() bool {
-	return k <= JobCancelled || k >= QueueStuck && k <= QueueDead
+	return k <= JobCancelled || k == JobExpired || k == JobRemoved || k >= QueueStuck && k <= QueueDead
 }
 
 // FindAlert returns the place of an alert among those that fire, and whether it is there.

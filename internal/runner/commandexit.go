@@ -98,6 +98,7 @@ func (p ExitPolicy) failure(res sandbox.Result, err error) error {
 	case !errors.As(err, &ended), res.Exit < 0:
 		return failed
 	}
+	failed = worker.Class(failed, "exit:"+strconv.Itoa(res.Exit))
 	switch action := p.action(res.Exit); {
 	case action.Dead:
 		return worker.Permanent(failed)

@@ -84,7 +84,7 @@ func TestExitPolicy(t *testing.T) {
 			t.Fatalf("exit %s is no failure", code)
 		}
 		got := failureOf(err)
-		want.Error = got.Error
+		want.Error, want.Class = got.Error, "exit:"+code
 		if got != want || !strings.Contains(got.Error, "exit status "+code) {
 			t.Errorf("exit %s: %+v", code, got)
 		}

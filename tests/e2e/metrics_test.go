@@ -121,7 +121,7 @@ func (l *tally) want() map[string]float64 {
 		for metric, n := range map[string]float64{
 			"jobs_enqueued_total": t.enqueued, "jobs_claimed_total": t.claimed, "jobs_completed_total": t.completed,
 			"attempts_failed_total": t.failed, "jobs_retried_total": t.retried, "jobs_dead_total": t.dead,
-			"jobs_cancelled_total": t.cancelled, "leases_lost_total": 0,
+			"jobs_cancelled_total": t.cancelled, "leases_lost_total": 0, "dead_jobs_removed_total": 0,
 			"wait_seconds": t.claimed, "run_seconds": t.claimed, "attempts": t.completed + t.dead + t.cancelled,
 		} {
 			out["osqueue_type_"+metric+" "+name] = n

@@ -81,8 +81,8 @@
     whereTimer = setTimeout(where, whereGap);
   }
 
-  const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.expired",
-    "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.edited", "job.cancelled", "job.retried", "job.progress", "job.removed",
+  const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.lease_expired",
+    "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.edited", "job.cancelled", "job.expired", "job.retried", "job.progress", "job.removed",
     "broker.registered", "worker.registered", "worker.dead", "worker.set", "queue.set", "limit.set", "cron.put", "cron.deleted", "cron.fired",
     "cron.skipped", "batch.ended", "bucket.away", "bucket.back", "bucket.damaged", "bucket.healed", "writes.refused", "writes.accepted"];
   let held = false;

@@ -16,7 +16,8 @@ const (
 	// POST: Send what running attempts have written, or wait until a client follows one
 	PathLogs   = "/v1/jobs/logs"
 	PathCancel = "/v1/jobs/cancel" // POST: Cancel jobs
-	PathRetry  = "/v1/jobs/retry"  // POST: Retry jobs that are dead or cancelled
+	// POST: Retry jobs that are dead, cancelled or expired
+	PathRetry  = "/v1/jobs/retry"
 	PathDelete = "/v1/jobs/delete" // POST: Delete jobs
 	// GET: List batches, by id; POST: Make a batch of jobs
 	PathBatches = "/v1/batches"
@@ -62,14 +63,15 @@ const (
 	ActionGraph         = "graph"          // GET: Show the jobs before and behind a job
 	ActionLogs          = "logs"           // GET: Follow what a running job writes
 	ActionCancel        = "cancel"         // POST: Cancel a job
-	ActionRetry         = "retry"          // POST: Retry a job that is dead or cancelled
-	ActionPause         = "pause"          // POST: Pause a type; POST: Pause a schedule
-	ActionResume        = "resume"         // POST: Resume a type; POST: Resume a schedule
-	ActionHold          = "hold"           // POST: Hold a key
-	ActionTrigger       = "trigger"        // POST: Enqueue the job of a schedule now
-	ActionQuiet         = "quiet"          // POST: Give a worker no new jobs
-	ActionUnquiet       = "unquiet"        // POST: Give a quiet worker jobs again
-	ActionTest          = "test"           // POST: Send an event of the kind hook.test
+	// POST: Retry a job that is dead, cancelled or expired
+	ActionRetry   = "retry"
+	ActionPause   = "pause"   // POST: Pause a type; POST: Pause a schedule
+	ActionResume  = "resume"  // POST: Resume a type; POST: Resume a schedule
+	ActionHold    = "hold"    // POST: Hold a key
+	ActionTrigger = "trigger" // POST: Enqueue the job of a schedule now
+	ActionQuiet   = "quiet"   // POST: Give a worker no new jobs
+	ActionUnquiet = "unquiet" // POST: Give a quiet worker jobs again
+	ActionTest    = "test"    // POST: Send an event of the kind hook.test
 	// GET: Show the oldest events in the outbox, and the last attempts
 	ActionDeliveries = "deliveries"
 	ActionRotate     = "rotate" // POST: Replace an access token
@@ -190,13 +192,22 @@ type NewJob struct {
 	Priority int32           `json:"priority,omitzero"` // Higher first
 	RunAt    int64           `json:"runAt,omitzero"`    // Not before this time. Excludes `delayMs`.
 	DelayMs  int64           `json:"delayMs,omitzero"`  // Not before this time from now
+	// The job becomes `expired` then, unless a worker has claimed it before. A retried job does not
+	// expire.
+	StartBefore int64 `json:"startBefore,omitzero"`
+	// How long the job is kept after its end, however it ends; absent takes the type's. The type's
+	// number counts it, too.
+	RetainMs int64 `json:"retainMs,omitzero"`
 	// How often the job may be claimed before a failure is final; absent takes the type's, then the
 	// server's default, 3
 	MaxAttempts *int32 `json:"maxAttempts,omitzero"`
 	// How long a claim lasts without heartbeat; absent takes the type's, then the server's default, 30
 	// s
-	LeaseMs int64    `json:"leaseMs,omitzero"`
-	Backoff *Backoff `json:"backoff,omitzero"` // Absent takes the type's
+	LeaseMs int64 `json:"leaseMs,omitzero"`
+	// What follows a failure, by its class: the first rule that matches counts, unless the report has
+	// `retryable: false` or a `delayMs`
+	OnError []OnError `json:"onError,omitzero"`
+	Backoff *Backoff  `json:"backoff,omitzero"` // Absent takes the type's
 	// How long an attempt may run, whatever its heartbeats; absent takes the type's
 	TimeoutMs int64 `json:"timeoutMs,omitzero"`
 	// The tenant, or whatever claims shall take turns over
@@ -216,8 +227,8 @@ type NewJob struct {
 	// Ids of the jobs that must complete before this one can be claimed; they exist, or are in the
 	// same request
 	After []string `json:"after,omitzero"`
-	// If one of them dies or is cancelled: keep waiting (a retry may complete it), be cancelled too,
-	// or run anyway
+	// If one of them dies, expires or is cancelled: keep waiting (a retry may complete it), be
+	// cancelled too, or run anyway
 	AfterFailure string `json:"afterFailure,omitzero"`
 	BatchID      string `json:"batchId,omitzero"` // Adds the job to an open batch
 	// What the worker gets with the job in every attempt, such as `traceparent`: names of 1 to 64 of
@@ -239,6 +250,21 @@ const (
 	AfterBlock  = "block"
 	AfterCancel = "cancel"
 	AfterRun    = "run"
+)
+
+// OnError is what follows a failure of a class.
+type OnError struct {
+	// As the worker reports it; `*` is any failure, also one without a class
+	Class string `json:"class"`
+	// Make the job dead, or try again after `delayMs`, while it has attempts
+	Action  string `json:"action"`
+	DelayMs int64  `json:"delayMs,omitzero"` // Of `retry`; absent is at once
+}
+
+// The values of OnError.Action.
+const (
+	OnErrorDead  = "dead"
+	OnErrorRetry = "retry"
 )
 
 // Backoff says how long a job waits after its n-th attempt failed: `none` not at all, `fixed`
@@ -318,7 +344,7 @@ type BatchInfo struct {
 	Pending    uint64 `json:"pending"`          // Jobs that have not ended
 	Completed  uint64 `json:"completed"`
 	Dead       uint64 `json:"dead"`
-	Cancelled  uint64 `json:"cancelled"`
+	Cancelled  uint64 `json:"cancelled"` // Or expired
 	CallbackID string `json:"callbackId,omitzero"`
 	CallbackOn string `json:"callbackOn,omitzero"`
 	Called     bool   `json:"called,omitzero"` // The callback's time has come
@@ -334,7 +360,7 @@ type BatchList struct {
 // The values of JobStatus. `blocked`: waits for other jobs. `scheduled`: not before its time.
 // `unclaimed`: waits for a worker. `in_progress`: leased to one. The other statuses are final, and
 // the jobs are kept for a time: `completed`, `dead` (no attempts left, or failed permanently),
-// `cancelled`.
+// `cancelled`, `expired` (not claimed before its time `startBefore`).
 const (
 	StatusScheduled  = "scheduled"
 	StatusUnclaimed  = "unclaimed"
@@ -343,6 +369,7 @@ const (
 	StatusDead       = "dead"
 	StatusCancelled  = "cancelled"
 	StatusBlocked    = "blocked"
+	StatusExpired    = "expired"
 )
 
 // Job is a job as GET /v1/jobs and GET /v1/jobs/{id} show it.
@@ -357,11 +384,13 @@ type Job struct {
 	Attempts    int32   `json:"attempts"`    // Claims so far that were not released
 	MaxAttempts int32   `json:"maxAttempts"` // 0 when unset
 	// Time of the last claim or heartbeat; 0 when it waits for one
-	Heartbeat  int64 `json:"heartbeat"`
-	Priority   int32 `json:"priority,omitzero"`
-	RunAt      int64 `json:"runAt,omitzero"`
-	ClaimedAt  int64 `json:"claimedAt,omitzero"`
-	FinishedAt int64 `json:"finishedAt,omitzero"`
+	Heartbeat   int64 `json:"heartbeat"`
+	Priority    int32 `json:"priority,omitzero"`
+	RunAt       int64 `json:"runAt,omitzero"`
+	StartBefore int64 `json:"startBefore,omitzero"`
+	RetainMs    int64 `json:"retainMs,omitzero"`
+	ClaimedAt   int64 `json:"claimedAt,omitzero"`
+	FinishedAt  int64 `json:"finishedAt,omitzero"`
 	// Length of the current lease, or else the producer's wish
 	LeaseMs int64  `json:"leaseMs,omitzero"`
 	Token   uint64 `json:"token,omitzero"` // Of the last claim
@@ -369,6 +398,7 @@ type Job struct {
 	Result    json.RawMessage `json:"result,omitzero"`
 	LastError string          `json:"lastError,omitzero"` // Why the last attempt failed
 	Log       string          `json:"log,omitzero"`       // The log of the attempt that completed the job
+	OnError   []OnError       `json:"onError,omitzero"`
 	Backoff   *Backoff        `json:"backoff,omitzero"`
 	// Of the attempt that runs, or else the producer's wish
 	TimeoutMs int64             `json:"timeoutMs,omitzero"`
@@ -436,6 +466,7 @@ type Attempt struct {
 	EndedAt   int64   `json:"endedAt"`
 	WorkerID  *string `json:"workerId,omitzero"`
 	Error     string  `json:"error,omitzero"`
+	Class     string  `json:"class,omitzero"` // Of the error, as the worker reported it
 	End       string  `json:"end"`
 }
 
@@ -564,6 +595,8 @@ type Fail struct {
 	WorkerID *string `json:"workerId,omitzero"`
 	Token    uint64  `json:"token,omitzero"`
 	Error    string  `json:"error,omitzero"` // For people; cut at 8 KiB
+	// What kind of error it is, for `onError` of the job, such as `smtp` or `exit:3`; cut at 64 bytes
+	Class string `json:"class,omitzero"`
 	// False makes the job dead whatever attempts are left
 	Retryable *bool `json:"retryable,omitzero"`
 	// Before the next attempt; 0 is at once, absent is by the job's backoff
@@ -587,7 +620,7 @@ type EditJob struct {
 	Tags        []string        `json:"tags,omitzero"`        // All tags of the job from now on
 	Limits      []string        `json:"limits,omitzero"`      // All limits of the job from now on
 	MaxAttempts *int32          `json:"maxAttempts,omitzero"` // With the attempts that were made
-	Retry       bool            `json:"retry,omitzero"`       // Retries a job that is dead or cancelled
+	Retry       bool            `json:"retry,omitzero"`       // Retries a job that is dead, cancelled or expired
 	Revision    *int64          `json:"revision,omitzero"`    // The revision that the job must have
 }
 
@@ -638,6 +671,8 @@ type FailLease struct {
 	JobID string `json:"jobId"`
 	Token uint64 `json:"token,omitzero"`
 	Error string `json:"error,omitzero"` // For people; cut at 8 KiB
+	// What kind of error it is, for `onError` of the job, such as `smtp` or `exit:3`; cut at 64 bytes
+	Class string `json:"class,omitzero"`
 	// False makes the job dead whatever attempts are left
 	Retryable *bool `json:"retryable,omitzero"`
 	// Before the next attempt; 0 is at once, absent is by the job's backoff
@@ -814,7 +849,7 @@ type GraphBatch struct {
 	Total     uint64 `json:"total"`
 	Completed uint64 `json:"completed"`
 	Dead      uint64 `json:"dead"`
-	Cancelled uint64 `json:"cancelled"`
+	Cancelled uint64 `json:"cancelled"` // Or expired
 	EndedAt   int64  `json:"endedAt,omitzero"`
 }
 
@@ -869,9 +904,15 @@ type QueueSettings struct {
 	TimeoutMs   int64    `json:"timeoutMs,omitzero"`   // Of jobs that name none
 	MaxAttempts *int64   `json:"maxAttempts,omitzero"` // Of jobs that name none
 	Backoff     *Backoff `json:"backoff,omitzero"`     // Of jobs that name none
-	RetainMs    *int64   `json:"retainMs,omitzero"`    // How long completed and cancelled jobs are kept
-	RetainCount *int64   `json:"retainCount,omitzero"` // How many completed and cancelled jobs are kept
-	MaxJobs     int64    `json:"maxJobs,omitzero"`     // Jobs that have not ended; 0 is no limit
+	// How long completed, cancelled and expired jobs are kept
+	RetainMs *int64 `json:"retainMs,omitzero"`
+	// How many completed, cancelled and expired jobs are kept
+	RetainCount *int64 `json:"retainCount,omitzero"`
+	// How long dead jobs are kept; the default is 90 days
+	RetainDeadMs *int64 `json:"retainDeadMs,omitzero"`
+	// How many dead jobs are kept; the default is no limit
+	RetainDeadCount *int64 `json:"retainDeadCount,omitzero"`
+	MaxJobs         int64  `json:"maxJobs,omitzero"` // Jobs that have not ended; 0 is no limit
 	// Of payloads, results, logs, and the names, tags and headers of the jobs; 0 is no limit
 	MaxBytes   int64 `json:"maxBytes,omitzero"`
 	MaxPayload int64 `json:"maxPayload,omitzero"` // Bytes of one payload; 0 is no limit
@@ -1015,6 +1056,7 @@ const (
 	RunCompleted = "completed"
 	RunDead      = "dead"
 	RunCancelled = "cancelled"
+	RunExpired   = "expired"
 	RunSkipped   = "skipped"
 	RunDuplicate = "duplicate"
 )
@@ -1321,14 +1363,15 @@ const (
 	EventUnblocked        = "job.unblocked" // the jobs that it waited for have completed
 	EventClaimed          = "job.claimed"
 	EventCompleted        = "job.completed"
-	EventFailed           = "job.failed"    // and is tried again
-	EventExpired          = "job.expired"   // its lease, and is tried again
-	EventTimedOut         = "job.timed_out" // and is tried again
+	EventFailed           = "job.failed"        // and is tried again
+	EventLeaseExpired     = "job.lease_expired" // and is tried again
+	EventTimedOut         = "job.timed_out"     // and is tried again
 	EventReleased         = "job.released"
 	EventDead             = "job.dead"
 	EventCancelling       = "job.cancelling" // requested while it runs
 	EventEdited           = "job.edited"     // a request changed its fields
 	EventCancelled        = "job.cancelled"
+	EventExpired          = "job.expired" // no worker claimed it in time
 	EventRetried          = "job.retried"
 	EventProgress         = "job.progress"
 	EventRemoved          = "job.removed"
@@ -1364,8 +1407,9 @@ type Stats struct {
 	Dead           int    `json:"dead"`
 	Cancelled      int    `json:"cancelled"`
 	Blocked        int    `json:"blocked"`
+	Expired        int    `json:"expired"`
 	DeadTotal      uint64 `json:"deadTotal"`      // Ever
-	CancelledTotal uint64 `json:"cancelledTotal"` // Ever
+	CancelledTotal uint64 `json:"cancelledTotal"` // Ever, and those that expired
 	// Size of what maxBytes counts: payloads, results, logs, names, tags and headers of all jobs,
 	// batches and schedules
 	Bytes   int64                `json:"bytes"`
@@ -1391,6 +1435,7 @@ type TypeStats struct {
 	Dead       int `json:"dead"`
 	Cancelled  int `json:"cancelled"`
 	Blocked    int `json:"blocked"`
+	Expired    int `json:"expired"`
 	// Size of the payloads, results, logs, names, tags and headers of the jobs of the type
 	Bytes int64 `json:"bytes"`
 }
@@ -1634,6 +1679,7 @@ type TaskCounts struct {
 	Dead           int    `json:"dead"`
 	Cancelled      int    `json:"cancelled"`
 	Blocked        int    `json:"blocked"`
+	Expired        int    `json:"expired"`
 }
 
 // ThrottleStats counts the effects of the limits on requests to the bucket since the node started:

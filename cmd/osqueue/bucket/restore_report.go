@@ -42,7 +42,7 @@ type statePoint struct {
 // the state, whose name is in brackets.
 type restoreFigure struct{ name, status string }
 
-var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
+var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Expired, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
 
 // pointOf describes a state, so that two can be compared without both in memory.
 func pointOf(m *fsm.Machine) statePoint {

@@ -498,7 +498,7 @@ func matches(f *v1.Filter, j *v1.Job) bool {
 
 // change does what the machine would, roughly.
 func (q *Fake) change(j *v1.Job, to string) (code string) {
-	running, ended := j.Status == v1.StatusInProgress, slices.Contains([]string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled}, j.Status)
+	running, ended := j.Status == v1.StatusInProgress, slices.Contains([]string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled, v1.StatusExpired}, j.Status)
 	switch {
 	case to == "" && !running:
 		q.Jobs = slices.DeleteFunc(q.Jobs, func(o *v1.Job) bool { return o == j })
@@ -506,7 +506,7 @@ func (q *Fake) change(j *v1.Job, to string) (code string) {
 		return v1.ItemDuplicate
 	case to == v1.StatusCancelled && running:
 		j.CancelAt = 1
-	case to == v1.StatusCancelled && !ended, to == v1.StatusUnclaimed && (j.Status == v1.StatusDead || j.Status == v1.StatusCancelled):
+	case to == v1.StatusCancelled && !ended, to == v1.StatusUnclaimed && (j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusExpired):
 		j.Status = to
 	default:
 		return v1.TagWrongStatus

@@ -121,7 +121,7 @@ func newJobWaitCommand(g *view.Globals) *cobra.Command {
 jobs it is a line for each, in the given order: id, status, and the result or the
 error. With --json each line is one job.
 
-The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
+The exit status is 0 if all of them completed, 1 if one is dead, cancelled or expired, or
 did not end in time.`,
 		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
   osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,

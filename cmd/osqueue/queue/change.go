@@ -29,8 +29,8 @@ type change struct {
 var (
 	statusesWaiting = []string{v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed}
 	statusesAlive   = append(slices.Clone(statusesWaiting), v1.StatusInProgress)
-	statusesEnded   = []string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled}
-	statusesFailed  = []string{v1.StatusDead, v1.StatusCancelled}
+	statusesEnded   = []string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled, v1.StatusExpired}
+	statusesFailed  = []string{v1.StatusDead, v1.StatusCancelled, v1.StatusExpired}
 )
 
 var (
@@ -326,9 +326,9 @@ worker ends the command.
 func newJobRetryCommand(g *view.Globals) *cobra.Command {
 	return newChangeCommand(&changeRun{g: g, change: retryJobs}, &cobra.Command{
 		Use:   "retry [ID…]",
-		Short: "Retry dead or cancelled jobs, with all their attempts",
-		Long: `Makes dead or cancelled jobs available again, with all their attempts, and lets
-scheduled jobs run at once. A filter without --status selects dead and cancelled jobs.
+		Short: "Retry dead, cancelled or expired jobs, with all their attempts",
+		Long: `Makes dead, cancelled or expired jobs available again, with all their attempts, and lets
+scheduled jobs run at once. A filter without --status selects dead, cancelled and expired jobs.
 
 ` + filterHelp,
 		Example: `  osqueue job retry 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11

@@ -32,8 +32,8 @@ func newJobSetCommand(g *view.Globals) *cobra.Command {
 		Use:   "set ID",
 		Short: "Change fields of a job that waits, or of a dead one that is retried",
 		Long: `Changes the fields of a job that are given. The job waits: it is available, scheduled
-or blocked. With --retry it may also be dead or cancelled, and is retried. The next
-attempt sees the new fields. A job that runs cannot be changed: cancel it, and then
+or blocked. With --retry it may also be dead, cancelled or expired, and is retried.
+The next attempt sees the new fields. A job that runs cannot be changed: cancel it, and then
 change and retry it.`,
 		Example: `  osqueue job set order-17 --priority 10
   osqueue job set order-17 --payload '{"to":"ann@example.org"}' --retry
@@ -49,7 +49,7 @@ change and retry it.`,
 	flags.StringArrayVar(&e.limits, "limit", nil, "key of a limit, in place of all the job has; may be given several times; '' is no limit")
 	flags.Var(view.From(&e.maxAttempts, 0), "max-attempts", "maximum number of attempts, with those that were made")
 	flags.Uint64Var(&e.revision, "revision", 0, "change the job only if it has this revision, which osqueue job show prints; 0: it was not changed yet")
-	flags.BoolVar(&e.retry, "retry", false, "retry the job if it is dead or cancelled")
+	flags.BoolVar(&e.retry, "retry", false, "retry the job if it is dead, cancelled or expired")
 	cmd.MarkFlagsMutuallyExclusive("run-at", "delay")
 	cmd.RunE = g.Call(func(ctx context.Context, c *client.Client, args []string) error {
 		wanted, err := e.read(cmd)

@@ -58,7 +58,8 @@ keeps its secret, its counters and its undelivered events; all other settings ar
 of this command.
 
 EVENT is a name, or a glob such as queue.*:
-  job.dead, job.completed, job.failed (it will be tried again), job.cancelled,
+  job.dead, job.completed, job.failed (it will be tried again), job.cancelled, job.expired,
+  job.removed (a dead job after its retention time),
   batch.done, schedule.missed, worker.gone, cluster.leader, cluster.diverged,
 and alerts, which are sent when they begin (firing) and when they end (resolved):
   queue.stuck      the oldest available job is older than --oldest-age
@@ -91,7 +92,7 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
 
 // hookEvents are offered by the completion.
 var hookEvents = []string{
-	"job.dead", "job.completed", "job.failed", "job.cancelled", "batch.done", "schedule.missed", "worker.gone", "cluster.leader", "cluster.diverged",
+	"job.dead", "job.completed", "job.failed", "job.cancelled", "job.expired", "job.removed", "batch.done", "schedule.missed", "worker.gone", "cluster.leader", "cluster.diverged",
 	"bucket.away", "bucket.damaged", "writes.refused", "queue.stuck", "queue.failing", "queue.dead", "bucket.lag",
 }
 

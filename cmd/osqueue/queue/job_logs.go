@@ -29,7 +29,7 @@ the running attempt's log. A line appears about half a second after the job has 
 it. The output continues over attempts, and if a worker or a node dies: no line is
 printed twice, and a note shows how many bytes are missing if the job writes more than
 about 64 KiB a second. The exit status is that of osqueue job wait: 0 if
-the job completed, 1 if it is dead or cancelled. With --json each line is an event (parts
+the job completed, 1 if it is dead, cancelled or expired. With --json each line is an event (parts
 of the log have the kind job.log), and the last line is the job.`,
 		Example: `  osqueue job logs 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue job logs report-7 --follow`,
@@ -85,7 +85,7 @@ func showLogs(g *view.Globals, job v1.Job, seen followed) error {
 
 // endKinds are the events after which a job may have ended. A job that was retried since has
 // not, and one whose end the nodes do not hold any more may have.
-var endKinds = []string{v1.EventCompleted, v1.EventDead, v1.EventCancelled, v1.EventRemoved, v1.EventGap}
+var endKinds = []string{v1.EventCompleted, v1.EventDead, v1.EventCancelled, v1.EventExpired, v1.EventRemoved, v1.EventGap}
 
 // news is one message to a follower: an event, or a chunk of a log, or the end of the chunks.
 type news struct {

@@ -22,7 +22,9 @@ type jobFlags struct {
 	maxAttempts int32
 	lease       time.Duration
 	timeout     time.Duration
+	retain      time.Duration
 	backoff     *client.Backoff
+	onError     []string // CLASS=ACTION
 	group       string
 	tags        []string
 	limits      []string
@@ -37,10 +39,12 @@ func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	flags.Var(view.From(&f.maxAttempts, 1), "max-attempts", "maximum number of attempts (default: its type's, then the server's)")
 	view.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
 	view.SpanVar(flags, &f.timeout, "job-timeout", 0, "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
+	view.SpanVar(flags, &f.retain, "retain", 0, "how long the job is kept after its end (default: its type's, then the server's)")
 	flags.Var(view.Value(&f.backoff, "backoff", func(text string) (*client.Backoff, error) {
 		b, err := view.ParseBackoff(text)
 		return &b, err
 	}, nil), "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
+	flags.StringArrayVar(&f.onError, "on-error", nil, "CLASS=dead or CLASS=retry[:30s], what follows a failure of a class, in place of the backoff; * is any, exit:3 an exit status; may be given several times")
 	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
 	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
 	flags.StringArrayVar(&f.limits, "limit", nil, "key of a limit, such as customer:7, that must have room before the job starts; may be given several times")
@@ -55,13 +59,18 @@ func (f *jobFlags) check() error {
 			return view.Usagef("--header %q: want NAME=VALUE", h)
 		}
 	}
+	for _, text := range f.onError {
+		if _, err := view.ParseOnError(text); err != nil {
+			return view.Usagef("--on-error %w", err)
+		}
+	}
 	return nil
 }
 
 // job returns a job with the values of the flags.
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
-		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Backoff: f.backoff,
+		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Retain: f.retain, Backoff: f.backoff,
 		Group: f.group, Tags: f.tags, Limits: f.limits, Sequence: f.sequence, Unique: f.unique,
 	}
 	for _, h := range f.headers {
@@ -70,6 +79,10 @@ func (f *jobFlags) job() client.NewJob {
 		}
 		name, value, _ := strings.Cut(h, "=")
 		job.Headers[name] = value
+	}
+	for _, text := range f.onError {
+		rule, _ := view.ParseOnError(text) // check has read it
+		job.OnError = append(job.OnError, rule)
 	}
 	if f.maxAttempts > 0 {
 		job.MaxAttempts = &f.maxAttempts
@@ -84,6 +97,7 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	job.MaxAttempts = cmp.Or(in.MaxAttempts, job.MaxAttempts)
 	job.Lease = cmp.Or(view.FromMs(in.LeaseMs), job.Lease)
 	job.Timeout = cmp.Or(view.FromMs(in.TimeoutMs), job.Timeout)
+	job.Retain = cmp.Or(view.FromMs(in.RetainMs), job.Retain)
 	job.Group = cmp.Or(in.Group, job.Group)
 	job.AfterFailure = cmp.Or(in.AfterFailure, job.AfterFailure)
 	job.BatchID = cmp.Or(in.BatchID, job.BatchID)
@@ -94,8 +108,17 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	if in.RunAt != 0 {
 		job.RunAt = time.UnixMilli(in.RunAt)
 	}
+	if in.StartBefore != 0 {
+		job.StartBefore = time.UnixMilli(in.StartBefore)
+	}
 	if b := in.Backoff; b != nil {
 		job.Backoff = &client.Backoff{Kind: b.Kind, Base: view.FromMs(b.BaseMs), Cap: view.FromMs(b.CapMs), Jitter: int(b.Jitter)}
+	}
+	if in.OnError != nil {
+		job.OnError = nil
+	}
+	for _, r := range in.OnError {
+		job.OnError = append(job.OnError, client.OnError{Class: r.Class, Dead: r.Action == v1.OnErrorDead, Delay: view.FromMs(r.DelayMs)})
 	}
 	if in.UniqueKey != "" || in.UniqueScope != "" {
 		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: view.FromMs(in.UniqueMs)}
@@ -134,6 +157,7 @@ type submitFlags struct {
 	typed        bool // a type is given, which may be ''
 	id           string
 	runAt        view.Time
+	startBefore  view.Time
 	delay        time.Duration
 	after        []string
 	afterFailure string
@@ -173,6 +197,7 @@ func (f *submitFlags) bindJob(cmd *cobra.Command) {
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
 	view.TimeVar(flags, &f.runAt, false, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	view.TimeVar(flags, &f.startBefore, false, "start-before", "the job expires if no worker has claimed it by then; as --run-at")
 	f.bind(flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	view.ChoiceVar(cmd, &f.afterFailure, "after-failure", "block, cancel or run, if a job of --after does not complete (default block)",
@@ -199,7 +224,7 @@ func (f *submitFlags) check() error {
 func (f *submitFlags) job(payload []byte) client.NewJob {
 	job := f.jobFlags.job()
 	job.ID, job.Type, job.Payload = f.id, f.kind, payload
-	job.RunAt, job.Delay = f.runAt.At, f.delay
+	job.RunAt, job.Delay, job.StartBefore = f.runAt.At, f.delay, f.startBefore.At
 	job.After, job.AfterFailure, job.BatchID = f.after, f.afterFailure, f.batch
 	return job
 }

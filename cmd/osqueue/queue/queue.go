@@ -41,7 +41,7 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 --json each line is one type.`,
 		Example: `  osqueue queue ls --sort oldest`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
+			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "+EXPIRED", "OLDEST", "+BYTES", "LIMITS")
 			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				idle := &workerless{c: c}
 				return view.PrintAll(g, columns, c.Queues(ctx, queueSorts[sort]), func(q v1.Queue) []string {
@@ -57,7 +57,7 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
-		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
+		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled), strconv.Itoa(q.Expired),
 		view.AgoText(q.OldestAt, now), view.SizeText(q.Bytes), limitsText(q, noWorker, now),
 	}
 }
@@ -112,6 +112,7 @@ func queueRows(q v1.Queue, noWorker bool, now time.Time) [][]string {
 		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
+		{"expired", strconv.Itoa(q.Expired)},
 		{"oldest", view.AgoText(q.OldestAt, now)},
 		{"bytes", view.SizeText(q.Bytes)},
 	}
@@ -312,8 +313,10 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "maximum run time of one attempt, unless the job sets one")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "maximum number of attempts, unless the job sets one")
 	bindSetting(flags, &p.Backoff, view.ParseBackoff, "backoff", "backoff", "wait after a failed attempt, unless the job sets one, as in exponential:1s:1h:20%")
-	bindSetting(flags, &p.RetainFor, view.ParseSpan, "duration", "retain", "retention of completed and cancelled jobs")
-	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "maximum number of completed and cancelled jobs to keep")
+	bindSetting(flags, &p.RetainFor, view.ParseSpan, "duration", "retain", "retention of completed, cancelled and expired jobs")
+	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "maximum number of completed, cancelled and expired jobs to keep")
+	bindSetting(flags, &p.RetainDeadFor, view.ParseSpan, "duration", "retain-dead", "retention of dead jobs (90 days, unless it is set)")
+	bindSetting(flags, &p.RetainDeadCount, notNegative, "number", "retain-dead-count", "maximum number of dead jobs to keep")
 	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "maximum number of jobs that have not ended")
 	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "maximum size of its jobs (payloads, results, logs, names, tags and headers), as in 64MiB")
 	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "maximum size of one payload, as in 64KiB")

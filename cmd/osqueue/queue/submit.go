@@ -36,7 +36,7 @@ progress is on stderr. The exit status is 1 if a job did not complete. After Ctr
 jobs continue; the command prints how to wait for them again, and exits with status 130.
 
 With --after ID the job waits until that job has completed; --after-failure applies if
-that job dies or is cancelled: block (keep waiting, for a retry), cancel (cancel this
+that job dies, expires or is cancelled: block (keep waiting, for a retry), cancel (cancel this
 job too) or run (run this job anyway).
 
 Commands with the same --idempotency-key, or --id, add the jobs once.

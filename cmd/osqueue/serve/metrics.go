@@ -150,7 +150,7 @@ var (
 
 	descJobs        = desc("jobs", "Jobs by status.", "status")
 	descBytes       = desc("jobs_bytes", "Size of what --max-bytes counts.")
-	descEnded       = desc("jobs_ended_total", "Jobs that ended since the queue exists, by how.", "status")
+	descEnded       = desc("jobs_ended_total", "Jobs that ended since the queue exists, by how; those that expired count as cancelled.", "status")
 	descBuild       = desc("build_info", "Always 1; the label is the version.", "version")
 	descClockOffset = desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node")
 	descBudget      = desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget.")
@@ -209,7 +209,8 @@ var (
 		counter("type_attempts_failed_total", "Attempts that failed, timed out or lost their lease.", func(f ofType) float64 { return float64(f.Failed) }, "type"),
 		counter("type_jobs_retried_total", "Jobs put back into the queue after a failed attempt or by a request.", func(f ofType) float64 { return float64(f.Retried) }, "type"),
 		counter("type_jobs_dead_total", "Jobs that became dead.", func(f ofType) float64 { return float64(f.Dead) }, "type"),
-		counter("type_jobs_cancelled_total", "Jobs cancelled.", func(f ofType) float64 { return float64(f.Cancelled) }, "type"),
+		counter("type_dead_jobs_removed_total", "Dead jobs that retention removed.", func(f ofType) float64 { return float64(f.DeadRemoved) }, "type"),
+		counter("type_jobs_cancelled_total", "Jobs cancelled or expired.", func(f ofType) float64 { return float64(f.Cancelled) }, "type"),
 		counter("type_leases_lost_total", "Attempts that ended because the lease expired or the worker was declared dead.", func(f ofType) float64 { return float64(f.LeasesLost) }, "type"),
 	}
 

@@ -71,7 +71,7 @@ func TestTypeMetricsAreBounded(t *testing.T) {
 		}
 		s.enqueue(types...)
 	}
-	const metrics = 7 + 1 + 8 + 3 // of one type
+	const metrics = 8 + 1 + 9 + 3 // of one type
 	if n, most := testutil.CollectAndCount(typeCollector(s)), (fsm.FiguresMax+1)*metrics+2; n > most {
 		t.Errorf("10000 types have %d series, more than %d", n, most)
 	}

@@ -29,6 +29,7 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 	}
 	rows = append(rows, NonEmptyRows(
 		[]string{"not before", ClockTime(j.RunAt)},
+		[]string{"start before", ClockTime(j.StartBefore)},
 		[]string{"claimed", ClockTime(j.ClaimedAt)},
 		[]string{"heartbeat", ClockTime(j.Heartbeat)},
 		[]string{"finished", ClockTime(j.FinishedAt)},
@@ -47,7 +48,9 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"cron", j.Cron},
 		[]string{"cron time", ClockTime(j.CronAt)},
 		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
+		[]string{"retain", MsOrNone(j.RetainMs)},
 		[]string{"backoff", BackoffText(j.Backoff)},
+		[]string{"on error", OnErrorText(j.OnError)},
 		[]string{"revision", CountOrNone(j.Revision)},
 		[]string{"payload", jsonText(j.Payload)},
 		[]string{"result", jsonText(j.Result)},
@@ -128,6 +131,9 @@ func attemptText(a v1.Attempt) string {
 	text := fmt.Sprintf("%s after %s", a.End, Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
 	if a.WorkerID != nil {
 		text += " on " + OrDash(PlainLine(*a.WorkerID))
+	}
+	if a.Class != "" {
+		text += " (" + PlainLine(a.Class) + ")"
 	}
 	if a.Error != "" {
 		text += ": " + PlainOrSealed(a.Error)

@@ -59,7 +59,7 @@ func ShellWords(texts []string) string {
 // AllStatuses are the statuses of a job, in the order of its life.
 var AllStatuses = []string{
 	v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusInProgress,
-	v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled,
+	v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled, v1.StatusExpired,
 }
 
 // StatusWords returns the names that people read for statuses of the wire.
@@ -185,6 +185,33 @@ func withTimes(b client.Backoff, text string, times []string) (client.Backoff, e
 		*to = d
 	}
 	return b, nil
+}
+
+// ParseOnError reads CLASS=dead or CLASS=retry[:DELAY].
+func ParseOnError(text string) (rule client.OnError, err error) {
+	at := strings.LastIndexByte(text, '=')
+	action, delay, delayed := strings.Cut(text[at+1:], ":")
+	if rule.Dead = action == v1.OnErrorDead; delayed {
+		rule.Delay, err = ParseSpan(delay)
+	}
+	if at < 1 || err != nil || rule.Dead && delayed || !rule.Dead && action != v1.OnErrorRetry {
+		return rule, fmt.Errorf("%q: write CLASS=dead, CLASS=retry or CLASS=retry:30s, with a CLASS such as exit:3, or *", text)
+	}
+	rule.Class = text[:at]
+	return rule, nil
+}
+
+// OnErrorText formats rules in the notation of ParseOnError.
+func OnErrorText(rules []v1.OnError) string {
+	var parts []string
+	for _, r := range rules {
+		part := r.Class + "=" + r.Action
+		if r.DelayMs > 0 {
+			part += ":" + MsText(r.DelayMs)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
 }
 
 // BackoffText formats b in the notation of ParseBackoff. It returns "" for nil.

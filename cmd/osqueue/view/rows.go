@@ -156,6 +156,8 @@ func SettingRows(s v1.QueueSettings) [][]string {
 		[]string{"backoff", BackoffText(s.Backoff)},
 		[]string{"retain", pointed(s.RetainMs, MsText)},
 		[]string{"retain-count", pointed(s.RetainCount, countOf)},
+		[]string{"retain-dead", pointed(s.RetainDeadMs, MsText)},
+		[]string{"retain-dead-count", pointed(s.RetainDeadCount, countOf)},
 		[]string{"max-jobs", CountOrNone(s.MaxJobs)},
 		[]string{"max-bytes", orNone(s.MaxBytes, SizeText)},
 		[]string{"max-payload", orNone(s.MaxPayload, SizeText)},
@@ -234,9 +236,9 @@ func ShowStats(g *Globals, s v1.Stats) error {
 	}
 	all := v1.TypeStats{
 		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
-		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
+		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Expired: s.Expired, Bytes: s.Bytes,
 	}
-	columns := Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+BYTES")
+	columns := Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+EXPIRED", "+BYTES")
 	var rows [][]string
 	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
 		rows = append(rows, statsRow(OrDash(PlainLine(kind)), s.Types[kind]))
@@ -251,7 +253,7 @@ func ShowStats(g *Globals, s v1.Stats) error {
 
 func statsRow(name string, t v1.TypeStats) []string {
 	row := []string{name}
-	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
+	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled, t.Expired} {
 		row = append(row, strconv.Itoa(n))
 	}
 	return append(row, SizeText(t.Bytes))

@@ -102,7 +102,7 @@ func (p Tokens) report(c Command) *fsmpb.Mutation {
 		return m
 	case "fail":
 		m := Fail(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Text("error"), c.Has("permanent"))
-		m.GetFail().RetryDelayMs = c.Optional("delay")
+		m.GetFail().RetryDelayMs, m.GetFail().Class = c.Optional("delay"), c.Text("class")
 		return m
 	case "grouped":
 		parts := []*fsmpb.Mutation{p.Mutation(c.Rest())}
@@ -156,7 +156,7 @@ func enqueueCommand(c Command) *fsmpb.Mutation {
 func newJob(c Command, id, batch string) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: id, Type: c.Text("type"), Payload: []byte(c.Text("payload")), Priority: int32(c.Number("priority", 0)),
-		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0), TimeoutMs: c.Number("timeout", 0),
+		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0), TimeoutMs: c.Number("timeout", 0), StartBeforeMs: c.Number("before", 0), RetainMs: c.Number("retain", 0),
 		Backoff: backoffArg(c), Group: c.Text("group"), Tags: c.List("tags"), After: c.List("after"), Batch: batch,
 		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun),
 	}
@@ -172,6 +172,14 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 	}
 	if q := c.List("quota"); len(q) > 0 {
 		n.Quota = &fsmpb.Quota{Account: q[0], MaxJobs: Number(c.t, value(q, 1)), MaxBytes: Number(c.t, value(q, 2))}
+	}
+	for _, rule := range c.List("onerror") { // CLASS:dead, CLASS:DELAY
+		class, action, _ := strings.Cut(rule, ":")
+		r := &fsmpb.OnError{Class: class, Dead: action == "dead"}
+		if !r.Dead {
+			r.DelayMs = Number(c.t, action)
+		}
+		n.OnError = append(n.OnError, r)
 	}
 	if u := c.List("unique"); len(u) > 0 {
 		scope, _ := fsm.ParseUniqueScope(value(u, 1))
@@ -306,6 +314,7 @@ func setQueueCommand(c Command) *fsmpb.SetQueue {
 		RateMilli: c.Optional("rate"), Burst: c.Optional("burst"),
 		LeaseMs: c.Optional("lease"), TimeoutMs: c.Optional("timeout"), MaxAttempts: c.Optional("attempts"),
 		Backoff: backoffArg(c), RetainMs: c.Optional("retain"), RetainCount: c.Optional("keep"),
+		RetainDeadMs: c.Optional("retaindead"), RetainDeadCount: c.Optional("keepdead"),
 		MaxJobs: c.Optional("jobs"), MaxBytes: c.Optional("bytes"), MaxPayload: c.Optional("payload"),
 	}
 }
