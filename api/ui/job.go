@@ -109,7 +109,7 @@ func timeline(j *v1.Job) []step {
 	}
 	for _, a := range j.History {
 		steps = append(steps, step{
-			At: a.EndedAt, Kind: "failed", Title: "Attempt " + num(int64(a.Number)) + " " + endWord(a.End) + by(a.WorkerID),
+			At: a.EndedAt, Kind: "failed", Title: "Attempt " + num(int64(a.Number)) + " " + endWord(a.End) + ofClass(a.Class) + by(a.WorkerID),
 			Text: a.Error, Took: a.EndedAt - a.StartedAt,
 		})
 	}
@@ -158,6 +158,13 @@ func addAction(steps []step, a v1.JobAction) []step {
 		}
 	}
 	return append(steps, step{At: a.At, Kind: "made", Title: title + actor})
+}
+
+func ofClass(class string) string {
+	if class == "" {
+		return ""
+	}
+	return " (" + class + ")"
 }
 
 func took(j *v1.Job) int64 {
