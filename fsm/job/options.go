@@ -285,6 +285,7 @@ func CheckAccount(name string) error {
 // Narrow converts v to T. A value that does not fit becomes the largest one, which the
 // builder refuses as unknown.
 func Narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }
+
 func CloneStrings(in []string) []string {
 	out := slices.Clone(in)
 	for i, s := range out {
