@@ -134,7 +134,7 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 	if number%13 < 4 {
 		n.RetainMs = odd(t, rapid.SampledFrom([]int64{20, 200, 1, 0}), "retain")
 	}
-	if number%6 == 1 {
+	if number%4 == 1 {
 		n.OnError = w.onError(t)
 	}
 	if number%9 == 4 {
