@@ -158,6 +158,7 @@ var badMembers = map[string][]string{
 	"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
 	"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
 	"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
+	"limits":    append(items(badNames), `[""]`, `[null]`, `["`+strings.Repeat("x", 101)+`"]`, `["a*"]`, `["type:t"]`, `["group:t"]`, `[".."]`, `["a","b","c","d","e","f","g","h","i"]`),
 	"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
 	"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
 	"afterFailure": badWords, "batchId": badIDs,
@@ -176,6 +177,8 @@ var badMembers = map[string][]string{
 	"all": append([]string{`true`}, badFlags...), "tag": badLookups, "createdFrom": badPoints, "createdBefore": badPoints,
 	"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead","dead"]`),
 	"name":     append([]string{`""`, `null`}, badNames...), "version": badNames, "address": badNames,
+	"maxRunning": append([]string{`-1`}, badIntegers...), "ratePerSecond": {`-1`, `0.0001`, `1000001`, `"1"`, `true`, `[1]`, `{}`, `NaN`},
+	"burst":    append([]string{`-1`, `1000001`, `1`}, badIntegers...),
 	"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
 }
 
@@ -187,6 +190,8 @@ var badMembersOf = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.CompleteLease](): {"result": {`NaN`}},
 	reflect.TypeFor[v1.Batch]():         {"jobs": append([]string{`[]`, `null`}, badLists...)},
 	reflect.TypeFor[v1.WorkerInfo]():    {"types": items(badNames)},
+	reflect.TypeFor[v1.HoldLimit]():     {"forMs": append([]string{`null`, `86400001`}, badDurations...)},
+	reflect.TypeFor[v1.Throttle]():      {"limit": {`""`, `null`, `"a*"`, `"*"`, `"type:t"`, `"` + strings.Repeat("x", 101) + `"`, `"a\u0000"`, `7`, `[]`}, "forMs": append([]string{`0`, `null`, `86400001`}, badDurations...)},
 	reflect.TypeFor[v1.Filter](): {
 		"type": badLookups, "group": badLookups, "batchId": badLookups, "workerId": append([]string{`""`}, badLookups...),
 	},
@@ -259,6 +264,9 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/jobs/a/throttle", of: reflect.TypeFor[v1.Throttle](), body: `{%s}`, with: map[string]string{"": `"limit":"k","forMs":1,`, "limit": `"forMs":1,`, "forMs": `"limit":"k",`}},
+	{verb: http.MethodPut, path: "/v1/limits/k", of: reflect.TypeFor[v1.LimitRule](), body: `{%s}`},
+	{path: "/v1/limits/k/hold", of: reflect.TypeFor[v1.HoldLimit](), body: `{%s}`},
 	{path: "/v1/queues/t/pause", of: reflect.TypeFor[v1.NewPause](), body: `{%s}`},
 	{path: "/v1/workers", of: reflect.TypeFor[v1.WorkerInfo](), body: `{%s}`, with: map[string]string{"": `"name":"w",`, "name": ``}},
 }

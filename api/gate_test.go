@@ -142,6 +142,7 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 	passes := map[string]bool{
 		"heartbeat": true, "complete": true, "fail": true, "release": true, "group": true, // by owner
 		"force_complete": true, "change": true, "edit_job": true, // of jobs that do not exist; bound to none
+		"set_limit": true, "throttle_limit": true, // of the caller's own limits; of a lease by owner
 		"pause_cron": true, "delete_cron": true, "trigger_cron": true, // of the caller's own schedules
 	}
 	everyMutation(func(kind string, m *fsmpb.Mutation) {

@@ -47,6 +47,10 @@ var keyedWrites = map[string]keyed{
 	"DELETE /v1/queues/{type}":          {path: "/v1/queues/set"},
 	"POST /v1/queues/{type}/pause":      {path: "/v1/queues/u/pause"},
 	"POST /v1/queues/{type}/resume":     {path: "/v1/queues/u/resume"},
+	"POST /v1/jobs/{id}/throttle":       {path: "/v1/jobs/running/throttle", body: `{"workerId":"w","token":TOKEN,"limit":"k","forMs":1000}`},
+	"PUT /v1/limits/{name}":             {path: "/v1/limits/k", body: `{"maxRunning":1}`},
+	"DELETE /v1/limits/{name}":          {path: "/v1/limits/set"},
+	"POST /v1/limits/{name}/hold":       {path: "/v1/limits/k/hold", body: `{"forMs":1000}`},
 	"PUT /v1/crons/{name}":              {path: "/v1/crons/new", body: `{"spec":"@hourly","job":{"type":"u"}}`},
 	"DELETE /v1/crons/{name}":           {path: "/v1/crons/c"},
 	"POST /v1/crons/{name}/pause":       {path: "/v1/crons/c/pause"},
@@ -67,9 +71,10 @@ func newKeyedRig(t *testing.T, change ...func(*core.Config)) *rig {
 	g.submit("dead", "t")
 	claimed := g.claim1()
 	ok[v1.Reported](t, g.do("POST", "/v1/jobs/dead/fail", fmt.Sprintf(`{"workerId":"w","token":%d,"retryable":false}`, claimed.Token)))
-	g.submit("running", "t")
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"running","type":"t","payload":{"n":1},"limits":["k"]}`))
 	g.claim1()
 	g.submit("waiting", "t")
+	ok[v1.Done](t, g.do("PUT", "/v1/limits/set", `{"maxRunning":1}`))
 	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
 		Name: "c", Spec: "@hourly", Job: &fsmpb.NewJob{Type: "u"}, NextMs: startMs + 3_600_000,
 	}}})

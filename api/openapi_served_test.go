@@ -135,7 +135,7 @@ func (g *rig) addExamples(t testing.TB, header ...string) {
 		}
 	}
 	for _, id := range []string{exampleJob, "a-1", "a-2"} {
-		send("POST", "/v1/jobs", `{"id":"`+id+`","type":"mail","payload":1}`)
+		send("POST", "/v1/jobs", `{"id":"`+id+`","type":"mail","payload":1,"limits":["openai:gpt5"]}`)
 	}
 	send("POST", "/v1/jobs/claim", `{"workerId":"w-1","max":3}`)
 	for _, id := range []string{exampleDone, exampleDead} {
@@ -150,6 +150,7 @@ func (g *rig) addExamples(t testing.TB, header ...string) {
 	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 		Name: "w-1", Url: "https://example.com/", Kinds: 2, Secret: []byte("s"),
 	}}}})
+	send("PUT", "/v1/limits/w-1", `{"maxRunning":1}`)
 	send("POST", "/v1/batches", `{"id":"b-1","callback":{"id":"b-1-done","type":"report"}}`)
 	for _, s := range samples() {
 		switch s.name {
@@ -353,6 +354,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 			g.fillQueues()
 		}
 		g.fillCrons(s.template)
+		g.fillLimits(s.template)
 		unknown := *s
 		unknown.target = strings.NewReplacer("{type}", "unknown", "{name}", "unknown").Replace(s.template)
 		return []answer{unknown.try(g), s.try(g)}
@@ -390,6 +392,21 @@ func (g *rig) fillCrons(template string) {
 		ms[i] = &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
 			Name: fmt.Sprint(i), Spec: "@yearly", Job: &fsmpb.NewJob{},
 		}}}
+	}
+	if _, _, err := g.node.apply(ms...); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// fillLimits makes as many rules of limits as there can be, if the route is about them.
+func (g *rig) fillLimits(template string) {
+	g.t.Helper()
+	if template != v1.PathLimits+"/{name}" {
+		return
+	}
+	ms := make([]*fsmpb.Mutation, fsm.LimitRulesMax)
+	for i := range ms {
+		ms[i] = &fsmpb.Mutation{Op: &fsmpb.Mutation_SetLimit{SetLimit: &fsmpb.SetLimit{Pattern: fmt.Sprint(i), Rule: &fsmpb.LimitRule{}}}}
 	}
 	if _, _, err := g.node.apply(ms...); err != nil {
 		g.t.Fatal(err)

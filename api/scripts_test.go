@@ -139,6 +139,18 @@ func TestBadListQueries(t *testing.T)                { play(t) }
 func TestListOfBlocked(t *testing.T)                 { play(t) }
 func TestBadSearches(t *testing.T)                   { play(t) }
 
+// Of limits.http.
+
+func TestLimits(t *testing.T)            { play(t) }
+func TestRatesOfKeys(t *testing.T)       { play(t) }
+func TestHolds(t *testing.T)             { play(t) }
+func TestThrottle(t *testing.T)          { play(t) }
+func TestEditedLimits(t *testing.T)      { play(t) }
+func TestLimitsOfSchedules(t *testing.T) { play(t) }
+func TestInvalidLimits(t *testing.T)     { play(t) }
+func TestLimitsOfTenants(t *testing.T)   { play(t) }
+func TestLimitsNeedATenant(t *testing.T) { play(t) }
+
 // Of logs.http.
 
 func TestLiveLogs(t *testing.T)                 { play(t) }

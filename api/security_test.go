@@ -40,15 +40,15 @@ func (g *rig) give(t *fsmpb.Token) []string {
 // call. Everything that is not here is for admins.
 var mayCall = map[fsm.Role]string{
 	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn openStream showSelf",
-	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
+	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress throttle registerWorker " +
 		"getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
 	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker quietWorker unquietWorker editJob cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
-		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
+		"putLimit deleteLimit holdLimit changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
 		"listHooks getHook putHook deleteHook testHook hookDeliveries " + reads,
 }
 
-const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
+const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listLimits getLimit listCrons getCron " +
 	"listWorkers getWorker history countJobs past getJobGraph followLogs"
 
 // open are the operations that need no token.

@@ -32,7 +32,7 @@ func (c *Admin) RemoveLimit(ctx context.Context, pattern string) error {
 
 // HoldLimit lets no job start under a key for d, at most a day; 0 ends the hold.
 func (c *Admin) HoldLimit(ctx context.Context, key string, d time.Duration) error {
-	return sendDone(ctx, c.caller, call{op: "hold limit", prefix: v1.PathLimits, name: key, action: v1.ActionHold, in: &v1.HoldLimit{ForMs: inMilliseconds(d)}})
+	return sendDone(ctx, c.caller, call{op: "hold limit", prefix: v1.PathLimits, name: key, action: v1.ActionHold, in: &v1.HoldLimit{ForMs: new(inMilliseconds(d))}})
 }
 
 // Throttle lets no job start for d, at most a day, under one of the limits of a job that the caller holds, such as that of

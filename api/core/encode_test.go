@@ -67,6 +67,7 @@ func drawOptions(t *rapid.T) *fsm.Options {
 		TimeoutMs: times.Draw(t, "timeout"), Group: names.Draw(t, "group"), Tags: texts.Draw(t, "tags"),
 		Unique: fsm.Unique{Key: names.Draw(t, "key"), Scope: fsm.UniquePeriod, PeriodMs: times.Draw(t, "period")},
 		After:  texts.Draw(t, "after"), AfterFailure: rapid.SampledFrom([]fsm.AfterFailure{fsm.AfterBlock, fsm.AfterRun}).Draw(t, "failure"),
+		Limits: texts.Draw(t, "limits"), Sequence: names.Draw(t, "sequence"),
 		Batch: names.Draw(t, "batch"), Cron: names.Draw(t, "cron"), StartBefore: times.Draw(t, "start before"), RetainMs: times.Draw(t, "retain"),
 		OnError: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *fsmpb.OnError {
 			return &fsmpb.OnError{Class: names.Draw(t, "class"), Dead: rapid.Bool().Draw(t, "dead"), DelayMs: times.Draw(t, "retry after")}
@@ -107,7 +108,7 @@ func wireOptions(out *v1.Job, o *fsm.Options) {
 		out.Backoff = &v1.Backoff{Kind: o.Backoff.Kind.String(), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, Jitter: int64(o.Backoff.Jitter)}
 	}
 	out.Group, out.Tags, out.BatchID, out.Cron, out.StartBefore = o.Group, listOf(o.Tags), o.Batch, o.Cron, o.StartBefore
-	out.RetainMs = o.RetainMs
+	out.RetainMs, out.Limits, out.Sequence = o.RetainMs, listOf(o.Limits), o.Sequence
 	for _, r := range o.OnError {
 		action := map[bool]string{true: "dead", false: "retry"}[r.Dead]
 		out.OnError = append(out.OnError, v1.OnError{Class: r.Class, Action: action, DelayMs: r.DelayMs})
@@ -178,7 +179,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, Attempts: j.Attempts,
 			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.LeaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
-			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags),
+			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags), Limits: listOf(j.Options().Limits),
 			BatchID: j.Options().Batch, Cron: j.Options().Cron,
 		}
 		if j.MaxAttempts >= 0 {
@@ -202,7 +203,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7,
 
 		Opt: &fsm.Options{
-			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
+			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"}, Limits: []string{"l"}, Sequence: "s",
 			Headers: []*fsmpb.Header{{Name: "h", Value: "v"}},
 			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c", StartBefore: 9, RetainMs: 8, OnError: []*fsmpb.OnError{{Class: "smtp"}},
 		},
@@ -224,7 +225,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		typ := reflect.TypeOf(tc.of)
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			if slices.Contains([]string{"waited", "progressHistory", "actions", "confirm"}, name) { // only if a client waited, for one job, and for a last attempt
+			if slices.Contains([]string{"waited", "waitsForLimit", "progressHistory", "actions", "confirm"}, name) { // only if a client waited, for one job, and for a last attempt
 				shown[name] = 1
 			}
 			if shown[name] != 1 {

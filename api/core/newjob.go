@@ -197,17 +197,17 @@ func CheckLimit(member, key string, pattern bool) error {
 	at := strings.IndexByte(key, '*')
 	switch {
 	case key == "":
-		return Bad(member, "is empty")
+		return Bad(member, "is empty; give a key, such as customer:7")
 	case len(key) > fsm.LimitNameMax:
 		return Bad(member, "has %d bytes; at most %d are allowed", len(key), fsm.LimitNameMax)
 	case key == "." || key == "..":
 		return Bad(member, "is %q, which cannot be part of a path", key)
 	case strings.HasPrefix(key, "type:") || strings.HasPrefix(key, "group:"):
-		return Bad(member, "is %q, which names the limit of a type or of its groups: set it at /v1/queues/{type}", Shown(key))
+		return Bad(member, "is %q; type: and group: name limits of types and their groups, which are settings of /v1/queues/{type}", Shown(key))
 	case at >= 0 && !pattern:
-		return Bad(member, "is %q; only the name of a rule may have a *", Shown(key))
+		return Bad(member, "is %q; a * stands for many keys, which only a rule may have: name one key", Shown(key))
 	case at >= 0 && at < len(key)-1:
-		return Bad(member, "is %q; a * stands at the end", Shown(key))
+		return Bad(member, "is %q; a * may only be its last character", Shown(key))
 	}
 	return CheckReadable(member, key)
 }

@@ -65,7 +65,7 @@ func (s *jobs) job(c *core.Call) error {
 		return err
 	}
 	c.Out = core.AppendJobMembers(c.Out, j.For(c.Viewer()))
-	c.Out = core.TextIf(c.Out, "waitsForLimit", c.Named(c.View().WaitsForLimit(j)))
+	c.Out = core.TextIf(c.Out, "waitsForLimit", c.Named(s.waitsForLimit(c, j)))
 	if c.Past == nil { // the bucket does not have it
 		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(c.Name))
 		c.Out = core.AppendActions(c.Out, s.Node, j)
@@ -75,6 +75,24 @@ func (s *jobs) job(c *core.Call) error {
 	}
 	c.Out = append(c.Out, '}')
 	return c.Send()
+}
+
+// waitsForLimit returns the limit that a job waits for, or "". A job keeps its place under a key until a claim tries it again;
+// if the key has room by now, the job waits for a claim alone.
+func (s *jobs) waitsForLimit(c *core.Call, j *fsm.Job) string {
+	if len(j.Options().Limits) == 0 {
+		return ""
+	}
+	v := c.State().View()
+	key := v.WaitsForLimit(j)
+	if key == "" || c.Past != nil { // the counts are those of now
+		return key
+	}
+	use := s.Node.LimitUse(key)
+	if full := use.Rule.GetRunning() > 0 && int64(use.Running) >= use.Rule.GetRunning(); !full && v.Limit(key).GetOpensAtMs() == 0 {
+		return ""
+	}
+	return key
 }
 
 // awaitEnd returns the job when it has ended, or when the time is over. It returns nil if the

@@ -11,8 +11,17 @@ import (
 
 // Limits by key. A limit exists in every state: a key without a rule has none, and is in no list while nothing uses it.
 
-// limitExists reports whether a limit of a tenant has a rule, or something of it is used.
-func limitExists(v *fsm.View, owned string) bool { return v.Limit(owned) != nil }
+// limitExists reports whether a limit is in the list.
+func (s *queues) limitExists(_ *fsm.View, owned string) bool {
+	use := s.Node.LimitUses(owned, 1)
+	return len(use) > 0 && use[0].Name == owned
+}
+
+// limitName returns the name in the path.
+func (s *queues) limitName(c *core.Call, pattern bool) (string, error) {
+	name := c.OwnedName(s.limitExists)
+	return name, core.CheckLimit("name", name, pattern)
+}
 
 // listLimits is GET /v1/limits.
 func (s *queues) listLimits(c *core.Call) error {
@@ -20,7 +29,7 @@ func (s *queues) listLimits(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	list := v1.LimitList{Limits: []v1.LimitState{}, LSN: c.Lsn.String()}
+	list := v1.LimitList{Limits: []v1.LimitState{}, LSN: c.View().LSN().String()}
 	uses := s.Node.LimitUses(from, limit+1)
 	if len(uses) > limit {
 		uses = uses[:limit]
@@ -34,7 +43,11 @@ func (s *queues) listLimits(c *core.Call) error {
 
 // showLimit is GET /v1/limits/{name}.
 func (s *queues) showLimit(c *core.Call) error {
-	name := c.OwnedName(limitExists)
+	name, err := s.limitName(c, true)
+	if err != nil {
+		return err
+	}
+	c.View() // the answer has its LSN
 	use := s.Node.LimitUse(c.Owned(name))
 	return c.SendJSON(limitOf(c, &use))
 }
@@ -61,7 +74,7 @@ func (s *queues) putLimit(c *core.Call, in *v1.LimitRule) error {
 	case in.Burst < 0 || in.Burst > core.BurstMax:
 		return core.Bad("burst", "is %d; must be from 0 to %d", in.Burst, core.BurstMax)
 	case in.Burst > 0 && rate == 0:
-		return core.Bad("burst", "needs a ratePerSecond")
+		return core.Bad("burst", "is %d without a rate; give ratePerSecond too", in.Burst)
 	}
 	return s.setLimit(c, &fsmpb.LimitRule{Running: in.MaxRunning, RateMilli: rate, Burst: in.Burst})
 }
@@ -69,11 +82,11 @@ func (s *queues) putLimit(c *core.Call, in *v1.LimitRule) error {
 // deleteLimit is DELETE /v1/limits/{name}.
 func (s *queues) deleteLimit(c *core.Call) error { return s.setLimit(c, nil) }
 
-var errNoLimit = core.NotThere("limit", "the limit has no rule")
+var errNoLimit = core.NotThere("limit", "no rule has that name; GET /v1/limits lists them")
 
 func (s *queues) setLimit(c *core.Call, rule *fsmpb.LimitRule) error {
-	name := c.OwnedName(limitExists)
-	if err := core.CheckLimit("name", name, true); err != nil {
+	name, err := s.limitName(c, true)
+	if err != nil {
 		return err
 	}
 	op := &fsmpb.SetLimit{Pattern: name, Rule: rule}
@@ -82,16 +95,19 @@ func (s *queues) setLimit(c *core.Call, rule *fsmpb.LimitRule) error {
 
 // holdLimit is POST /v1/limits/{name}/hold.
 func (s *queues) holdLimit(c *core.Call, in *v1.HoldLimit) error {
-	name := c.OwnedName(limitExists)
-	if err := core.CheckLimit("name", name, false); err != nil {
+	name, err := s.limitName(c, false)
+	if err != nil {
 		return err
 	}
-	if err := core.CheckMs("forMs", in.ForMs, core.HoldMax); err != nil {
+	if in.ForMs == nil {
+		return core.Bad("forMs", "is missing; 0 ends the hold")
+	}
+	if err := core.CheckMs("forMs", *in.ForMs, core.HoldMax); err != nil {
 		return err
 	}
 	op := &fsmpb.ThrottleLimit{Key: name}
-	if in.ForMs > 0 {
-		op.UntilMs = s.Node.Now() + in.ForMs
+	if *in.ForMs > 0 {
+		op.UntilMs = s.Node.Now() + *in.ForMs
 	}
 	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}}, nil)
 }

@@ -90,7 +90,7 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 func copyOf(j *v1.Job) v1.NewJob {
 	n := v1.NewJob{
 		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs, RetainMs: j.RetainMs, OnError: j.OnError,
-		Group: j.Group, Tags: j.Tags, Headers: j.Headers,
+		Group: j.Group, Tags: j.Tags, Headers: j.Headers, Limits: j.Limits, Sequence: j.Sequence,
 	}
 	if j.Status != v1.StatusInProgress { // a running job has the lease of its claim
 		n.LeaseMs = j.LeaseMs

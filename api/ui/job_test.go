@@ -55,6 +55,20 @@ func TestWhatAJobWaitsFor(t *testing.T) {
 	}
 }
 
+// The page of a job shows its limits, and the one that has no room for it; its copy has them, too.
+func TestLimitsOfAJob(t *testing.T) {
+	for waits, want := range map[string]bool{"api:<x>": true, "": false} {
+		j := v1.Job{ID: "j", Status: v1.StatusUnclaimed, Limits: []string{"api:<x>", "customer:7"}, WaitsForLimit: waits}
+		page := show(&recorder{answers: map[string]any{v1.PathJobs + "/j": j}}, "/jobs/j").Body.String()
+		if strings.Contains(page, "room under the limit <code>api:&lt;x&gt;</code>") != want || !strings.Contains(page, "<dd><code>api:&lt;x&gt;</code> <code>customer:7</code> </dd>") {
+			t.Errorf("waits for %q: %s", waits, page)
+		}
+		if n := copyOf(&j); !slices.Equal(n.Limits, j.Limits) {
+			t.Errorf("a copy has the limits %q", n.Limits)
+		}
+	}
+}
+
 // A job may have the id of another page.
 func TestJobNamedLikeAPage(t *testing.T) {
 	a := &recorder{answers: map[string]any{v1.PathJobs + "/bulk": v1.Job{ID: "bulk"}}}

@@ -140,14 +140,19 @@ func (s *work) releaseOf(worker string, lease *fsmpb.Lease, delay int64) (*fsmpb
 	}}, nil
 }
 
+var errNoSuchKey = core.NotThere("job or limit", "the job does not exist, or its limits do not have the key")
+
 // throttle is POST /v1/jobs/{id}/throttle.
 func (s *work) throttle(c *core.Call, in *v1.Throttle) error {
 	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
 	if err = cmp.Or(err, core.CheckLimit("limit", in.Limit, false), core.CheckMs("forMs", in.ForMs, core.HoldMax)); err != nil {
 		return err
 	}
+	if in.ForMs == 0 {
+		return core.Bad("forMs", "is missing or 0; give the length of the hold")
+	}
 	op := &fsmpb.ThrottleLimit{Key: in.Limit, Worker: worker, Lease: lease, UntilMs: s.Node.Now() + in.ForMs}
-	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}}, nil)
+	return s.CommitDone(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}}, errNoSuchKey)
 }
 
 // readReport returns the worker and the lease of a report on the job of the path.

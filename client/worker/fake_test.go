@@ -53,6 +53,8 @@ type fakeQueue struct {
 	onBeat  func(ctx context.Context, worker string, leases []client.Lease) error
 	onEnd   func(ctx context.Context, op string) error
 
+	throttled []string // jobs with limits and times
+
 	spoilt map[string]bool // jobs whose completion makes its call be refused
 
 	calls     map[string]int
@@ -332,6 +334,9 @@ func (q *fakeQueue) Throttle(_ context.Context, l client.Lease, key string, d ti
 	if before != nil {
 		return before
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.throttled = append(q.throttled, fmt.Sprintf("%s of %s, token %d: %s for %v", l.JobID, l.Worker, l.Token, key, d))
 	return after
 }
 

@@ -221,3 +221,32 @@ func TestMisuseOfMiddleware(t *testing.T) {
 		}()
 	}
 }
+
+// A handler holds a limit of its own job, with its lease, and learns if the call failed. A job without a worker holds none.
+func TestThrottle(t *testing.T) {
+	lost := errors.New("lost")
+	var failed error
+	handler := func(ctx context.Context, job Job) (json.RawMessage, error) {
+		failed = job.Throttle(ctx, "api", time.Minute)
+		return nil, nil
+	}
+	inBubble(t, 1, Config{Name: "w"}, func(t *testing.T, q *fakeQueue, b *bench) {
+		b.worker.Handle("a", handler)
+		q.setFault(func(op string) (before, after error) {
+			if op == "throttle" {
+				return nil, lost
+			}
+			return nil, nil
+		})
+		ends := b.runFor(time.Second)
+		if want := fmt.Sprintf("[%s of w, token 1: api for 1m0s]", q.job(1).id); fmt.Sprint(q.throttled) != want || !errors.Is(failed, lost) {
+			t.Errorf("throttled %v, want %s; %v", q.throttled, want, failed)
+		}
+		if len(ends) != 1 || ends[0].Outcome != Completed {
+			t.Errorf("the job ended as %+v", ends)
+		}
+	})
+	if err := (Job{}).Throttle(t.Context(), "api", time.Minute); err != nil {
+		t.Error(err)
+	}
+}

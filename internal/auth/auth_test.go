@@ -78,6 +78,10 @@ func TestScope(t *testing.T) {
 	claim := func(types ...string) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Types: types}}}
 	}
+	setLimit := &fsmpb.Mutation{Op: &fsmpb.Mutation_SetLimit{SetLimit: &fsmpb.SetLimit{Pattern: "x"}}}
+	hold := func(l *fsmpb.Lease) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: &fsmpb.ThrottleLimit{Key: "x", Lease: l}}}
+	}
 	for name, c := range map[string]struct {
 		m  *fsmpb.Mutation
 		ok bool
@@ -104,6 +108,8 @@ func TestScope(t *testing.T) {
 		"forced":               {&fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: &fsmpb.ForceComplete{JobId: "x"}}}, false},
 		"a worker is dead":     {&fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{}}}, false},
 		"a list of a mutation": {&fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{claim()}}}}, false},
+		"a rule of its own":    {setLimit, true},
+		"a hold of its own":    {hold(nil), true},
 	} {
 		err := p.CheckWrite(c.m, rules)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, auth.ErrDenied) {
@@ -113,6 +119,17 @@ func TestScope(t *testing.T) {
 		if err := admin.CheckWrite(c.m, rules); err != nil {
 			t.Errorf("%s, by the admin: %v", name, err)
 		}
+	}
+	// Without a tenant a limit is everybody's.
+	other := auth.Principal{Kind: auth.KindLegacy, Types: []string{"mail"}}
+	if err := other.CheckWrite(setLimit, rules); !errors.Is(err, auth.ErrDenied) {
+		t.Errorf("a rule for all: %v", err)
+	}
+	if err := other.CheckWrite(hold(nil), rules); !errors.Is(err, auth.ErrDenied) {
+		t.Errorf("a hold for all: %v", err)
+	}
+	if err := other.CheckWrite(hold(&fsmpb.Lease{JobId: "mail"}), rules); err != nil {
+		t.Errorf("a hold by a worker: %v", err)
 	}
 	m := claim("mail")
 	p.Own(&fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{m}}}})

@@ -219,8 +219,13 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
 		return nil
-	case *fsmpb.Mutation_SetLimit, *fsmpb.Mutation_ThrottleLimit:
-		return nil // of its tenant, or of a lease
+	case *fsmpb.Mutation_SetLimit:
+		return p.checkLimit(op.SetLimit.GetPattern())
+	case *fsmpb.Mutation_ThrottleLimit:
+		if op.ThrottleLimit.Lease != nil {
+			return nil
+		}
+		return p.checkLimit(op.ThrottleLimit.GetKey())
 	case *fsmpb.Mutation_RegisterWorker:
 		if p.Kind == KindLegacy {
 			return nil // the clients of dtq cannot name types
@@ -242,6 +247,15 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 		return p.checkCron(op.TriggerCron.GetName(), r)
 	}
 	return p.deny("this request, which concerns all types,")
+}
+
+// checkLimit checks the key or pattern of a limit. It belongs to the tenant of the caller; without a tenant it concerns
+// the jobs of all callers.
+func (p *Principal) checkLimit(name string) error {
+	if p.Tenant == "" {
+		return p.deny("limit %q", name)
+	}
+	return nil
 }
 
 func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {

@@ -949,7 +949,8 @@ type LimitState struct {
 	RatePerSecond float64 `json:"ratePerSecond,omitzero"`
 	Burst         int64   `json:"burst,omitzero"`
 	Running       int64   `json:"running,omitzero"` // Jobs with the key that run
-	Waiting       int64   `json:"waiting,omitzero"` // Jobs that wait for room under the key
+	// Jobs that wait under the key until a claim finds room
+	Waiting int64 `json:"waiting,omitzero"`
 	// No job starts under the key before; absent if it is not held
 	HeldUntil int64 `json:"heldUntil,omitzero"`
 }
@@ -963,7 +964,7 @@ type LimitList struct {
 
 // HoldLimit is the body of POST /v1/limits/{name}/hold.
 type HoldLimit struct {
-	ForMs int64 `json:"forMs"` // At most a day; 0 ends the hold
+	ForMs *int64 `json:"forMs"` // At most a day; 0 ends the hold
 }
 
 // Throttle holds a limit of a job that runs: POST /v1/jobs/{id}/throttle.

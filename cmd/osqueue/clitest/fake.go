@@ -61,6 +61,7 @@ func NewFake(t testing.TB) *Fake {
 	mux.HandleFunc("POST /v1/jobs/heartbeat", q.heartbeat)
 	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.changeOne)
 	mux.HandleFunc("DELETE /v1/jobs/{id}", q.changeOne)
+	always(mux, "PATCH /v1/jobs/{id}", v1.Reported{LSN: "3-2", Status: v1.StatusUnclaimed, Revision: 1})
 	q.administer(mux)
 	q.reports(mux)
 	mux.HandleFunc("GET /v1/jobs", q.list)
@@ -402,6 +403,12 @@ func (q *Fake) administer(mux *http.ServeMux) {
 		always(mux, route, queue)
 	}
 	always(mux, "DELETE /v1/queues/{type}", v1.Done{LSN: "3-2"})
+	customer := v1.LimitState{Name: "customer:7", Pattern: "customer:*", MaxRunning: 2, Running: 2, Waiting: 40, HeldUntil: 1_700_000_000_000}
+	always(mux, "GET /v1/limits", v1.LimitList{Limits: []v1.LimitState{{Name: "customer:*", MaxRunning: 2}, customer, {Name: "free", Running: 1}}})
+	always(mux, "GET /v1/limits/{name}", customer)
+	for _, route := range []string{"PUT /v1/limits/{name}", "DELETE /v1/limits/{name}", "POST /v1/limits/{name}/hold"} {
+		always(mux, route, v1.Done{LSN: "3-2"})
+	}
 	cron := v1.Cron{
 		Name: "nightly", NewCron: v1.NewCron{Spec: "0 3 * * *", TimeZone: "Europe/Berlin", Job: v1.NewJob{Type: "report", Payload: []byte("1"), UniqueKey: "n"}},
 		NextAt: 1_700_000_000_000, Fired: 7, Skipped: 1, LastError: "job j has not ended",
