@@ -82,6 +82,7 @@ func TestOnlyFileArgumentsOfferFiles(t *testing.T) {
 		"man":               ":16",
 		"map":               ":0",
 		"map x --":          ":0",
+		"limit set x":       ":4",
 		"queue set x":       ":4",
 		"run --":            ":0",
 		"run -- cat":        ":0",

@@ -22,6 +22,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"help job nope":                     `unknown command "nope" for "osqueue job"`,
 		"completion csh":                    `unknown command "csh" for "osqueue completion"`,
 		"queue set":                         "TYPE is missing",
+		"limit set --running 1":             "NAME is missing",
 		"cron put n":                        "SPEC is missing",
 		"cron put n @daily":                 "--type is missing",
 		"hook delete a":                     `"osqueue hook" (commands: `,

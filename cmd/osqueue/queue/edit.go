@@ -65,7 +65,7 @@ change and retry it.`,
 		if got.Duplicate {
 			text = "unchanged: it has these fields"
 		}
-		return g.Print(out, "%s  %s\n", got.JobID, text)
+		return g.Print(view.Written(g, out), "%s  %s\n", got.JobID, text)
 	})
 	return cmd
 }

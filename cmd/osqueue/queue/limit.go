@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -44,6 +45,9 @@ whose rule counts for a key. With --json each line is one limit.`,
 // setLimitOf replaces the limits of a type or of its groups; known is false if the name is that of a key.
 func setLimitOf(ctx context.Context, c *client.Client, name string, rule v1.LimitRule) (known bool, err error) {
 	var patch client.QueuePatch
+	if jobType, limited := typeOf(name); limited && strings.HasSuffix(jobType, "*") {
+		return true, view.Usagef("%s is a pattern, but the limit of a type belongs to one type: give its name", name)
+	}
 	if group, ok := strings.CutPrefix(name, limitOfGroup); ok {
 		if rule.RatePerSecond != 0 || rule.Burst != 0 {
 			return true, view.Usagef("%s: groups have no rate; give --running", name)
@@ -58,6 +62,16 @@ func setLimitOf(ctx context.Context, c *client.Client, name string, rule v1.Limi
 		return true, err
 	}
 	return false, nil
+}
+
+// typeOf returns the type in the name of the limit of a type or of its groups.
+func typeOf(name string) (jobType string, limited bool) {
+	for _, prefix := range []string{limitOfType, limitOfGroup} {
+		if jobType, limited = strings.CutPrefix(name, prefix); limited {
+			return jobType, true
+		}
+	}
+	return "", false
 }
 
 func settingOf[T comparable](v T) client.Setting[T] {
@@ -76,18 +90,17 @@ func removeLimit(c *client.Client, ctx context.Context, name string) error {
 }
 
 func getLimit(c *client.Client, ctx context.Context, name string) (v1.LimitState, error) {
-	for _, prefix := range []string{limitOfType, limitOfGroup} {
-		if jobType, ok := strings.CutPrefix(name, prefix); ok {
-			q, err := c.Queue(ctx, jobType)
-			for _, l := range limitsOfType(q) {
-				if l.Name == name {
-					return l, err
-				}
-			}
-			return v1.LimitState{Name: name}, err
+	jobType, limited := typeOf(name)
+	if !limited {
+		return c.Limit(ctx, name)
+	}
+	q, err := c.Queue(ctx, jobType)
+	for _, l := range limitsOfType(q) {
+		if l.Name == name {
+			return l, err
 		}
 	}
-	return c.Limit(ctx, name)
+	return v1.LimitState{Name: name}, err
 }
 
 // limitsOfType returns the limits of a type and of its groups, if it has any.
@@ -144,8 +157,9 @@ It counts at once, for jobs that start later. Quote a name with a *.`,
 				if err != nil {
 					return err
 				}
-				return g.Print(v1.LimitState{Name: args[0], MaxRunning: rule.MaxRunning, RatePerSecond: rule.RatePerSecond, Burst: rule.Burst},
-					"%s  %s\n", args[0], view.RuleText(rule.MaxRunning, rule.RatePerSecond, rule.Burst))
+				done := v1.LimitState{Name: args[0], MaxRunning: rule.MaxRunning, RatePerSecond: rule.RatePerSecond, Burst: rule.Burst}
+				return g.Print(view.Written(g, done),
+					"%s  %s\n", args[0], cmp.Or(view.RuleText(rule.MaxRunning, rule.RatePerSecond, rule.Burst), "not limited"))
 			})
 		},
 	}
@@ -166,6 +180,9 @@ go on. Workers hold a key by themselves when the API behind it tells them to wai
 		Example: `  osqueue limit hold openai:gpt5 --for 10m
   osqueue limit hold openai:gpt5 --for 0s`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if jobType, limited := typeOf(args[0]); limited {
+				return view.Usagef("%s: only a key can be held; pause a type with osqueue queue pause %s", args[0], jobType)
+			}
 			if !cmd.Flags().Changed("for") {
 				return view.Usagef("give --for, the length of the hold (0s ends it)")
 			}
@@ -177,7 +194,7 @@ go on. Workers hold a key by themselves when the API behind it tells them to wai
 				if d == 0 {
 					text = "not held"
 				}
-				return g.Print(map[string]string{"name": args[0]}, "%s  %s\n", args[0], text)
+				return g.Print(view.Written(g, map[string]string{"name": args[0]}), "%s  %s\n", args[0], text)
 			})
 		},
 	}

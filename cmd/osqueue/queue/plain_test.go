@@ -18,7 +18,7 @@ import (
 func evilJob(id, status string) *v1.Job {
 	worker := "w\n" + clitest.Evil
 	return &v1.Job{
-		ID: id, Type: "t\t" + clitest.Evil, Status: status, Attempts: 1, WorkerID: &worker, Group: clitest.Evil, Tags: []string{clitest.Evil},
+		ID: id, Type: "t\t" + clitest.Evil, Status: status, Attempts: 1, WorkerID: &worker, Group: clitest.Evil, Tags: []string{clitest.Evil}, Limits: []string{clitest.Evil}, WaitsForLimit: clitest.Evil,
 		UniqueKey: clitest.Evil, Cron: clitest.Evil, BatchID: clitest.Evil, Payload: []byte("\"\u009b1m\""), Result: []byte("\"\u009b2m\""),
 		Progress: &v1.Progress{Percent: 7, Message: "progress " + clitest.Evil}, Log: "log " + clitest.Evil + "\nsecond line",
 		LastError: "error " + clitest.Evil + strings.Repeat("\x00", 4096) + "end\nstack " + clitest.Evil,

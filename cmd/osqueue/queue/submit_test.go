@@ -271,9 +271,9 @@ const maxBatchBytes = client.MaxBatchBytes - 4096
 
 // ackedLines are the commands that write.
 var ackedLines = []string{
-	"submit a 1", "submit a --file -", "job cancel waits", "job retry dead", "job delete done", "job delete done dead",
+	"submit a 1", "submit a --file -", "job cancel waits", "job set waits --priority 3", "job retry dead", "job delete done", "job delete done dead",
 	"job cancel --type wait --yes", "dead rm dead", "dead retry --all --yes",
-	"queue pause mail", "queue resume mail", "queue set mail --max-running 1", "queue reset mail", "queue purge mail --yes",
+	"queue pause mail", "queue resume mail", "queue set mail --max-attempts 1", "limit set k --running 1", "limit set type:mail --running 1", "limit hold k --for 1m", "limit rm k", "queue reset mail", "queue purge mail --yes",
 	"cron put nightly @daily --type report", "cron pause nightly", "cron resume nightly", "cron trigger nightly", "cron rm nightly",
 	"batch create", "batch cancel b1 --yes",
 }

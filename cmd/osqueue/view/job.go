@@ -43,7 +43,6 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"sequence", sequenceText(j)},
 		[]string{"limits", strings.Join(j.Limits, " ")},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
-		[]string{"waits for limit", j.WaitsForLimit},
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
 		[]string{"cron time", ClockTime(j.CronAt)},
@@ -81,6 +80,9 @@ func actionText(a v1.JobAction) string {
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
 		return v1.StatusWord(j.Status) + " (cancellation requested at " + ClockTime(j.CancelAt) + ")"
+	}
+	if j.WaitsForLimit != "" {
+		return v1.StatusWord(j.Status) + " (waits for the limit " + j.WaitsForLimit + ")"
 	}
 	return v1.StatusWord(j.Status)
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ var LimitColumns = Columns("NAME", "LIMIT", "RULE OF", "RUNNING", "WAITING", "+H
 // LimitRow returns the cells of l under LimitColumns.
 func LimitRow(l v1.LimitState, _ time.Time) []string {
 	return []string{
-		PlainLine(l.Name), RuleText(l.MaxRunning, l.RatePerSecond, l.Burst), OrDash(PlainLine(l.Pattern)), countOf(l.Running), countOf(l.Waiting), LocalTime(l.HeldUntil),
+		PlainLine(l.Name), OrDash(RuleText(l.MaxRunning, l.RatePerSecond, l.Burst)), OrDash(PlainLine(l.Pattern)), countOf(l.Running), countOf(l.Waiting), LocalTime(l.HeldUntil),
 	}
 }
 
@@ -21,7 +22,7 @@ func LimitRow(l v1.LimitState, _ time.Time) []string {
 func LimitRows(l v1.LimitState) [][]string {
 	return append([][]string{
 		{"name", l.Name},
-		{"limit", RuleText(l.MaxRunning, l.RatePerSecond, l.Burst)},
+		{"limit", cmp.Or(RuleText(l.MaxRunning, l.RatePerSecond, l.Burst), "none")},
 	}, NonEmptyRows(
 		[]string{"rule of", l.Pattern},
 		[]string{"running", CountOrNone(l.Running)},
@@ -30,7 +31,7 @@ func LimitRows(l v1.LimitState) [][]string {
 	)...)
 }
 
-// RuleText describes a limit in a few words; none is "none".
+// RuleText describes a rule in a few words; it returns "" for none.
 func RuleText(running int64, rate float64, burst int64) string {
 	var parts []string
 	if running > 0 {
@@ -41,9 +42,6 @@ func RuleText(running int64, rate float64, burst int64) string {
 	}
 	if burst > 0 {
 		parts = append(parts, "burst "+countOf(burst))
-	}
-	if len(parts) == 0 {
-		return "none"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -148,8 +148,8 @@ func SettingRows(s v1.QueueSettings) [][]string {
 	}
 	return NonEmptyRows(
 		[]string{"paused", paused},
-		[]string{"limit", strings.TrimPrefix(RuleText(s.MaxRunning, s.RatePerSecond, s.Burst), "none")},
-		[]string{"limit of a group", strings.TrimPrefix(RuleText(s.MaxRunningPerGroup, 0, 0), "none")},
+		[]string{"limit", RuleText(s.MaxRunning, s.RatePerSecond, s.Burst)},
+		[]string{"group limit", RuleText(s.MaxRunningPerGroup, 0, 0)},
 		[]string{"lease", MsOrNone(s.LeaseMs)},
 		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
