@@ -267,6 +267,14 @@ func TestFailures(t *testing.T) {
 			}
 			return nil
 		})
+		throttled := enqueue(t, c, client.NewJob{Type: "throttle", Payload: text("alas"), Limits: []string{"api"}})
+		if job := ending(t, c, throttled); job.Status != v1.StatusCompleted {
+			t.Errorf("the job that throttles is %s: %s", job.Status, job.LastError)
+		}
+		held, err := c.Client.Limit(c.Context(10*time.Second), "api")
+		if wait := time.Until(time.UnixMilli(held.HeldUntil)); err != nil || wait < 50*time.Minute {
+			t.Errorf("the limit is held for %v: %+v, %v", wait, held, err)
+		}
 	})
 }
 

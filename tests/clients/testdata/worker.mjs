@@ -49,6 +49,7 @@ handle("broken", (job) => { throw new TypeError(`no such luck: ${job.payload}`);
 handle("hopeless", () => { throw new Failure("never again", { retryable: false }); });
 handle("later", () => { throw new Failure("in an hour", { delayMs: 3600000 }); });
 handle("snooze", () => { throw new Snooze(3600000); });
+handle("throttle", (job) => client.throttle(job, "api", 3600000).then(() => null));
 handle("odd", (job) => { throw new Failure("an odd delay", { delayMs: job.payload }); });
 handle("no-json", () => 1n);
 handle("too-much", () => "x".repeat(5000000));

@@ -51,6 +51,10 @@ def snooze(job):
     raise Snooze(3600)
 
 
+def throttle(job):
+    w.client.throttle(job, "api", 3600)
+
+
 def odd(job):
     raise Failure("an odd delay", delayMs=job.payload)
 
@@ -76,6 +80,7 @@ handle("hopeless", hopeless)
 handle("later", later)
 handle("odd", odd)
 handle("snooze", snooze)
+handle("throttle", throttle)
 handle("babble", babble)
 handle("no-json", lambda job: object())
 handle("too-much", lambda job: "x" * 5000000)
