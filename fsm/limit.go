@@ -342,10 +342,8 @@ type LimitUse struct {
 
 // LimitUse returns the use of a key or pattern, whether it is in use or not.
 func (m *Machine) LimitUse(name string) LimitUse {
-	if k := m.types.limits.find(name); k != nil {
-		return m.useOf(k)
-	}
-	return m.useOf(&limitKey{name: name})
+	k := &limitKey{name: name} // find is for one caller at a time
+	return m.useOf(cmp.Or(m.types.limits.keys.Find(k), k))
 }
 
 // LimitUses returns the use of up to n keys and patterns, in the order of names, from one on.

@@ -311,6 +311,11 @@ func (s *State) TypeStats(name string) fsm.TypeStats { return s.machine.TypeStat
 // AccountUsage returns how many jobs of an account have not ended, and the bytes of their payloads.
 func (s *State) AccountUsage(name string) (jobs, bytes int64) { return s.machine.AccountUsage(name) }
 
+// LimitUse returns the use of a limit by key, and LimitUses that of up to n, in the order of names, from one on.
+func (s *State) LimitUse(name string) fsm.LimitUse { return s.machine.LimitUse(name) }
+
+func (s *State) LimitUses(from string, n int) []fsm.LimitUse { return s.machine.LimitUses(from, n) }
+
 // AllTypeStats returns the figures of every type that has jobs.
 func (s *State) AllTypeStats() map[string]fsm.TypeStats {
 	all := make(map[string]fsm.TypeStats)

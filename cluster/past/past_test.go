@@ -159,3 +159,31 @@ func TestNone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Requests read the limits of a state at the same time.
+func TestLimitsOfManyReaders(t *testing.T) {
+	m := fsm.New()
+	var ms []*fsmpb.Mutation
+	names := []string{"customer:7", "openai:gpt5"}
+	for i, name := range names {
+		ms = append(ms, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetLimit{SetLimit: &fsmpb.SetLimit{Pattern: name, Rule: &fsmpb.LimitRule{Running: int64(i + 1)}}}})
+	}
+	m.Apply(1, 1, &fsmpb.Batch{NowMs: start, Mutations: ms})
+	s := Of(m)
+	if uses := s.LimitUses("d", 9); len(uses) != 1 || uses[0].Name != names[1] || uses[0].Rule.Running != 2 {
+		t.Errorf("from d on: %+v", uses)
+	}
+	var readers sync.WaitGroup
+	for i := range 8 {
+		readers.Go(func() {
+			want := names[i%2]
+			for range 50_000 {
+				if got := s.LimitUse(want); got.Name != want {
+					t.Errorf("%s instead of %s", got.Name, want)
+					return
+				}
+			}
+		})
+	}
+	readers.Wait()
+}
