@@ -304,6 +304,8 @@ type state interface {
 	View() *fsm.View
 	TypeStats(name string) fsm.TypeStats
 	AllTypeStats() map[string]fsm.TypeStats
+	LimitUse(name string) fsm.LimitUse
+	LimitUses(from string, n int) []fsm.LimitUse
 }
 
 // State returns the state that the call reads.

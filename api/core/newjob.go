@@ -203,7 +203,7 @@ func CheckLimit(member, key string, pattern bool) error {
 	case key == "." || key == "..":
 		return Bad(member, "is %q, which cannot be part of a path", key)
 	case strings.HasPrefix(key, "type:") || strings.HasPrefix(key, "group:"):
-		return Bad(member, "is %q; type: and group: name limits of types and their groups, which are settings of /v1/queues/{type}", Shown(key))
+		return Bad(member, "is %q; limits of types and groups are settings of /v1/queues/{type}, and jobs have them without naming them", Shown(key))
 	case at >= 0 && !pattern:
 		return Bad(member, "is %q; a * stands for many keys, which only a rule may have: name one key", Shown(key))
 	case at >= 0 && at < len(key)-1:

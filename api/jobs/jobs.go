@@ -65,7 +65,7 @@ func (s *jobs) job(c *core.Call) error {
 		return err
 	}
 	c.Out = core.AppendJobMembers(c.Out, j.For(c.Viewer()))
-	c.Out = core.TextIf(c.Out, "waitsForLimit", c.Named(s.waitsForLimit(c, j)))
+	c.Out = core.TextIf(c.Out, "waitsForLimit", c.Named(waitsForLimit(c, j)))
 	if c.Past == nil { // the bucket does not have it
 		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(c.Name))
 		c.Out = core.AppendActions(c.Out, s.Node, j)
@@ -77,22 +77,23 @@ func (s *jobs) job(c *core.Call) error {
 	return c.Send()
 }
 
-// waitsForLimit returns the limit that a job waits for, or "". A job keeps its place under a key until a claim tries it again;
-// if the key has room by now, the job waits for a claim alone.
-func (s *jobs) waitsForLimit(c *core.Call, j *fsm.Job) string {
-	if len(j.Options().Limits) == 0 {
+// waitsForLimit returns the first limit of an available job that has no room, or "". The state knows the limit under which a
+// claim has parked the job, which can be out of date: it may have room again, or be held since. Whether a limit without parked
+// jobs has a permit is not known.
+func waitsForLimit(c *core.Call, j *fsm.Job) string {
+	if j.Status != fsm.Unclaimed || len(j.Options().Limits) == 0 {
 		return ""
 	}
 	v := c.State().View()
-	key := v.WaitsForLimit(j)
-	if key == "" || c.Past != nil { // the counts are those of now
-		return key
+	parked := v.WaitsForLimit(j)
+	for _, key := range j.Options().Limits {
+		use := c.State().LimitUse(key)
+		full := use.Rule.GetRunning() > 0 && int64(use.Running) >= use.Rule.GetRunning()
+		if full || use.HeldUntil != 0 || key == parked && v.Limit(key).GetOpensAtMs() != 0 {
+			return key
+		}
 	}
-	use := s.Node.LimitUse(key)
-	if full := use.Rule.GetRunning() > 0 && int64(use.Running) >= use.Rule.GetRunning(); !full && v.Limit(key).GetOpensAtMs() == 0 {
-		return ""
-	}
-	return key
+	return ""
 }
 
 // awaitEnd returns the job when it has ended, or when the time is over. It returns nil if the

@@ -11,15 +11,12 @@ import (
 
 // Limits by key. A limit exists in every state: a key without a rule has none, and is in no list while nothing uses it.
 
-// limitExists reports whether a limit is in the list.
-func (s *queues) limitExists(_ *fsm.View, owned string) bool {
-	use := s.Node.LimitUses(owned, 1)
-	return len(use) > 0 && use[0].Name == owned
-}
-
 // limitName returns the name in the path.
-func (s *queues) limitName(c *core.Call, pattern bool) (string, error) {
-	name := c.OwnedName(s.limitExists)
+func limitName(c *core.Call, pattern bool) (string, error) {
+	name := c.OwnedName(func(_ *fsm.View, owned string) bool { // it is in the list
+		use := c.State().LimitUses(owned, 1)
+		return len(use) > 0 && use[0].Name == owned
+	})
 	return name, core.CheckLimit("name", name, pattern)
 }
 
@@ -30,7 +27,7 @@ func (s *queues) listLimits(c *core.Call) error {
 		return err
 	}
 	list := v1.LimitList{Limits: []v1.LimitState{}, LSN: c.View().LSN().String()}
-	uses := s.Node.LimitUses(from, limit+1)
+	uses := c.State().LimitUses(from, limit+1)
 	if len(uses) > limit {
 		uses = uses[:limit]
 		list.NextCursor = core.NameCursorOf(uses[limit-1].Name)
@@ -43,12 +40,12 @@ func (s *queues) listLimits(c *core.Call) error {
 
 // showLimit is GET /v1/limits/{name}.
 func (s *queues) showLimit(c *core.Call) error {
-	name, err := s.limitName(c, true)
+	name, err := limitName(c, true)
 	if err != nil {
 		return err
 	}
 	c.View() // the answer has its LSN
-	use := s.Node.LimitUse(c.Owned(name))
+	use := c.State().LimitUse(c.Owned(name))
 	return c.SendJSON(limitOf(c, &use))
 }
 
@@ -82,10 +79,10 @@ func (s *queues) putLimit(c *core.Call, in *v1.LimitRule) error {
 // deleteLimit is DELETE /v1/limits/{name}.
 func (s *queues) deleteLimit(c *core.Call) error { return s.setLimit(c, nil) }
 
-var errNoLimit = core.NotThere("limit", "no rule has that name; GET /v1/limits lists them")
+var errNoLimit = core.NotThere("limit", "no rule has that name; the list of limits has the names")
 
 func (s *queues) setLimit(c *core.Call, rule *fsmpb.LimitRule) error {
-	name, err := s.limitName(c, true)
+	name, err := limitName(c, true)
 	if err != nil {
 		return err
 	}
@@ -95,7 +92,7 @@ func (s *queues) setLimit(c *core.Call, rule *fsmpb.LimitRule) error {
 
 // holdLimit is POST /v1/limits/{name}/hold.
 func (s *queues) holdLimit(c *core.Call, in *v1.HoldLimit) error {
-	name, err := s.limitName(c, false)
+	name, err := limitName(c, false)
 	if err != nil {
 		return err
 	}

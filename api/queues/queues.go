@@ -38,8 +38,8 @@ func Routes(c *core.Core) []core.Route {
 		{Method: post, Path: queue + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.pauseQueue)},
 		{Method: post, Path: queue + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: named((*core.Call).NewJobType, s.resumeQueue)},
 
-		{Method: get, Path: v1.PathLimits, At: core.UpToDate, Right: auth.Read, Handle: s.listLimits, Params: page[:2]},
-		{Method: get, Path: lim, At: core.UpToDate, Right: auth.Read, Handle: s.showLimit},
+		{Method: get, Path: v1.PathLimits, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listLimits, Params: page[:2]},
+		{Method: get, Path: lim, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showLimit},
 		{Method: put, Path: lim, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.putLimit)},
 		{Method: del, Path: lim, At: core.LeaderOnly, Right: auth.Manage, Handle: s.deleteLimit},
 		{Method: post, Path: lim + "/" + v1.ActionHold, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.holdLimit)},

@@ -13,8 +13,12 @@ var LimitColumns = Columns("NAME", "LIMIT", "RULE OF", "RUNNING", "WAITING", "+H
 
 // LimitRow returns the cells of l under LimitColumns.
 func LimitRow(l v1.LimitState, _ time.Time) []string {
+	running, waiting := countOf(l.Running), countOf(l.Waiting)
+	if strings.HasSuffix(l.Name, "*") || strings.HasPrefix(l.Name, "group:") { // a count of each key or group, not one
+		running, waiting = "-", "-"
+	}
 	return []string{
-		PlainLine(l.Name), OrDash(RuleText(l.MaxRunning, l.RatePerSecond, l.Burst)), OrDash(PlainLine(l.Pattern)), countOf(l.Running), countOf(l.Waiting), LocalTime(l.HeldUntil),
+		PlainLine(l.Name), OrDash(RuleText(l.MaxRunning, l.RatePerSecond, l.Burst)), OrDash(PlainLine(l.Pattern)), running, waiting, LocalTime(l.HeldUntil),
 	}
 }
 
