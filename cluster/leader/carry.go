@@ -25,7 +25,7 @@ import (
 //     same end in the adopted state, unless it has ended or was claimed there.
 //   - A job that the document had and no longer has, has ended there. It does not run again.
 //   - A job of a schedule is left out if the schedule exists there: its times count there.
-//   - Schedules, settings, access tokens, hooks and request keys are not carried over; a copy
+//   - Schedules, settings, rules of limits, access tokens, hooks and request keys are not carried over; a copy
 //     has those that differ (rest).
 //
 // The other jobs are only stored as a copy (keep): dead jobs, jobs that the adopted

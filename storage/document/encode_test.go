@@ -186,8 +186,8 @@ func TestCopies(t *testing.T) {
 	if _, m := legacyOf(t, string(jobs)); m.Job("b") == nil || m.Job("a").Status != fsm.Dead {
 		t.Errorf("read as %v", m.Counts())
 	}
-	r := &document.Records{Settings: []*fsm.QueueSettings{{Name: "q", MaxRunning: 3}}, Deleted: []string{"schedule s"}}
-	if text := string(document.EncodeRecords(r, "why")); !strings.Contains(text, `"name":"q"`) || !strings.Contains(text, `"max_running":3`) || r.Len() != 2 {
+	r := &document.Records{Settings: []*fsm.QueueSettings{{Name: "q", MaxRunning: 3}}, Limits: []*fsm.Limit{{Name: "customer:*", Rule: &fsm.LimitRule{Burst: 9}}}, Deleted: []string{"schedule s"}}
+	if text := string(document.EncodeRecords(r, "why")); !strings.Contains(text, `"name":"q"`) || !strings.Contains(text, `"max_running":3`) || !strings.Contains(text, `"limits":[{"name":"customer:*","rule":{"burst":9}}]`) || r.Len() != 3 {
 		t.Errorf("%s", text)
 	} else {
 		legacyOf(t, text)
