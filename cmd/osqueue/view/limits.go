@@ -9,7 +9,7 @@ import (
 )
 
 // LimitColumns is the header of a table of limits.
-var LimitColumns = Columns("NAME", "LIMIT", "RULE OF", "RUNNING", "WAITING", "+HELD UNTIL")
+var LimitColumns = Columns("NAME", "LIMIT", "RULE OF", "RUNNING", "WAITING", "HELD UNTIL")
 
 // LimitRow returns the cells of l under LimitColumns.
 func LimitRow(l v1.LimitState, _ time.Time) []string {
