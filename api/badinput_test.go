@@ -155,7 +155,7 @@ var badMembers = map[string][]string{
 	"onError": append(badLists, `[`+strings.Repeat(`{"class":"a","action":"dead"},`, 16)+`{"class":"a","action":"dead"}]`,
 		`[{"class":"a","action":"dead","delayMs":1}]`),
 	"delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
-	"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
+	"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames, "sequence": badNames,
 	"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
 	"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
 	"limits":    append(items(badNames), `[""]`, `[null]`, `["`+strings.Repeat("x", 101)+`"]`, `["a*"]`, `["type:t"]`, `["group:t"]`, `[".."]`, `["a","b","c","d","e","f","g","h","i"]`),

@@ -150,6 +150,7 @@ func TestLimitsOfSchedules(t *testing.T) { play(t) }
 func TestInvalidLimits(t *testing.T)     { play(t) }
 func TestLimitsOfTenants(t *testing.T)   { play(t) }
 func TestLimitsNeedATenant(t *testing.T) { play(t) }
+func TestSequences(t *testing.T)         { play(t) }
 
 // Of logs.http.
 

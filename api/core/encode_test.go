@@ -82,7 +82,7 @@ func drawDetails(t *rapid.T) *fsm.Details {
 	times := rapid.Int64Range(0, 9)
 	d := &fsm.Details{
 		Progress:   fsm.Progress{Percent: rapid.Uint8Range(0, 100).Draw(t, "percent"), Message: names.Draw(t, "message")},
-		ProgressAt: times.Draw(t, "progress at"), Waits: texts.Draw(t, "waits"), CancelAt: times.Draw(t, "cancel"), Revision: uint64(times.Draw(t, "revision")), TimeoutMs: times.Draw(t, "limit"),
+		ProgressAt: times.Draw(t, "progress at"), Waits: texts.Draw(t, "waits"), CancelAt: times.Draw(t, "cancel"), Revision: uint64(times.Draw(t, "revision")), InLine: rapid.Bool().Draw(t, "in line"), TimeoutMs: times.Draw(t, "limit"),
 		Log: names.Draw(t, "log"),
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "attempts before") {
@@ -122,7 +122,7 @@ func wireOptions(out *v1.Job, o *fsm.Options) {
 }
 
 func wireDetails(out *v1.Job, d *fsm.Details) {
-	out.WaitsFor, out.CancelAt, out.Log, out.Revision = listOf(d.Waits), d.CancelAt, d.Log, int64(d.Revision)
+	out.WaitsFor, out.CancelAt, out.Log, out.Revision, out.InLine = listOf(d.Waits), d.CancelAt, d.Log, int64(d.Revision), d.InLine
 	if d.ProgressAt != 0 {
 		out.Progress = &v1.Progress{Percent: d.Progress.Percent, Message: d.Progress.Message, At: d.ProgressAt}
 	}
@@ -209,7 +209,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		},
 		Det: &fsm.Details{
 			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,
-			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1, Log: "l", Revision: 1,
+			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1, Log: "l", Revision: 1, InLine: true,
 		},
 	}
 	j.SetPayload([]byte("1"))

@@ -118,6 +118,7 @@ func newJobRows(j v1.NewJob) [][]string {
 		[]string{"on error", view.OnErrorText(j.OnError)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
+		[]string{"sequence", j.Sequence},
 		[]string{"limits", strings.Join(j.Limits, " ")},
 		[]string{"unique", view.UniqueText(v1.Job{UniqueKey: j.UniqueKey, UniqueScope: j.UniqueScope, UniqueMs: j.UniqueMs})},
 	)...)
