@@ -130,14 +130,14 @@ func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
 		}
 		l.fire(fsm.LSN{}, "c", id)
 	}
-	fire(14_000)
-	fire(21_000)
+	fire(30_000)
+	fire(60_000)
 	if len(w.failures) > 0 {
 		t.Fatal(w.failures)
 	}
-	fire(21_000)
-	mustFind(t, w.failures, "has fired for 21000")
-	fire(35_000)
+	fire(60_000)
+	mustFind(t, w.failures, "has fired for 60000")
+	fire(120_000)
 	mustFind(t, w.failures, "times in between are lost")
 }
 

@@ -167,9 +167,10 @@ func (c *simClient) id(kind string) string {
 // simTick is the type of the jobs that the schedule creates.
 const simTick = "tick"
 
-const simSpec = "*/7 * * * * *"
+const simSpec = "*/30 * * * * *"
 
-// putSchedule creates a schedule that fires every seven seconds.
+// putSchedule creates a schedule that fires twice a minute, also for all times that were missed: after hours without a leader
+// the workers have hundreds of jobs to do.
 func (c *simClient) putSchedule() {
 	c.do(func() *fsmpb.Mutation {
 		next := nextTime(simSpec, time.Now().UnixMilli())

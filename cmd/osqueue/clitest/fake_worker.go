@@ -17,6 +17,7 @@ func (q *Fake) reports(mux *http.ServeMux) {
 				Jobs     []struct {
 					v1.CompleteLease
 					Error     string `json:"error"`
+					Class     string `json:"class"`
 					Retryable *bool  `json:"retryable"`
 					DelayMs   *int64 `json:"delayMs"`
 				} `json:"jobs"`
