@@ -117,6 +117,9 @@ func documented() bool {
 	}
 	ok := true
 	for class, n := range counts.byClass {
+		if class == malformedHTTP { // it grows with the operations
+			continue
+		}
 		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(class) + `[^|]*\| (\d+) \|$`).FindSubmatch(text)
 		if row == nil {
 			fmt.Fprintf(os.Stderr, "%s has no number of attacks of the class %s\n", page, class)
