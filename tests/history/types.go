@@ -87,7 +87,10 @@ const (
 	Fail      Kind = "fail"
 	Release   Kind = "release"
 	Cancel    Kind = "cancel"
-	GetJob    Kind = "read" // of one job
+	Edit      Kind = "edit"
+	SetLimit  Kind = "set-limit" // the rule of a pattern
+	Throttle  Kind = "throttle"  // hold a key: for a job of a worker, or without one
+	GetJob    Kind = "read"      // of one job
 	Stats     Kind = "stats"
 )
 
@@ -113,10 +116,20 @@ type Op struct {
 	// Of enqueue.
 	Type        string `json:"type,omitzero"`
 	Priority    int32  `json:"priority,omitzero"`
-	Delay       Time   `json:"delay,omitzero"`
+	Delay       Time   `json:"delay,omitzero"`       // also of a release and of an edit, and for how long a key is held
 	Backoff     Time   `json:"backoff,omitzero"`     // the least delay after a failed attempt
 	MaxAttempts int    `json:"maxAttempts,omitzero"` // 0: the server's default
-	Payload     string `json:"payload,omitzero"`
+	Payload     string `json:"payload,omitzero"`     // also of an edit
+	Limits      string `json:"limits,omitzero"`      // keys, as in Item; of an edit: the new ones, if there are any
+	Sequence    string `json:"sequence,omitzero"`
+
+	// Of edits: the revision that was asked for, and that of the answer.
+	IfRevision *uint64 `json:"ifRevision,omitzero"`
+	Revision   uint64  `json:"revision,omitzero"`
+
+	// Of limits: the pattern, or the key that is held, and the rule; nil takes it away.
+	Limit string `json:"limit,omitzero"`
+	Rule  *Rule  `json:"rule,omitzero"`
 
 	// Of claim: the request and the returned jobs.
 	Worker string   `json:"worker,omitzero"` // also of reports
@@ -149,6 +162,13 @@ const (
 	ProtocolHTTP   = "http"
 	ProtocolStream = "stream"
 )
+
+// Rule is the rule of a limit; 0 is no limit.
+type Rule struct {
+	Running   int64 `json:"running,omitzero"`   // jobs at once
+	RateMilli int64 `json:"rateMilli,omitzero"` // starts in 1000 s
+	Burst     int64 `json:"burst,omitzero"`     // 0 counts as 1
+}
 
 // Held is a job that a claim returned.
 type Held struct {
@@ -189,6 +209,22 @@ type Applied struct {
 	Code    string `json:"code"` // "ok", "duplicate", or why not
 	Jobs    []Item `json:"jobs,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"` // of a broker
+
+	// Of limits, as in Op. Until is the end of a hold by the machine's clock, ms.
+	Limit string `json:"limit,omitzero"`
+	Rule  *Rule  `json:"rule,omitzero"`
+	Until int64  `json:"until,omitzero"`
+	// Limits are the rules and buckets of a snapshot.
+	Limits []LimitState `json:"limits,omitzero"`
+}
+
+// LimitState is the record of a pattern or key in a snapshot.
+type LimitState struct {
+	Name  string `json:"name"`
+	Rule  *Rule  `json:"rule,omitzero"`
+	Level int64  `json:"level,omitzero"` // of its bucket, in millionths of a permit, at the time At, ms; 0 and 0: it is full
+	At    int64  `json:"at,omitzero"`
+	Until int64  `json:"until,omitzero"` // it is held
 }
 
 // The kinds of Applied that no client requested.
@@ -213,6 +249,10 @@ type Item struct {
 	Lease    Time   `json:"lease,omitzero"` // of a job that runs
 	End      string `json:"end,omitzero"`   // how the last attempt ended
 	Result   string `json:"result,omitzero"`
+
+	Limits   string `json:"limits,omitzero"` // keys, sorted, with commas between them
+	Sequence string `json:"sequence,omitzero"`
+	Seq      uint64 `json:"seq,omitzero"` // the job's place in the order of acceptance, if it is in a sequence
 }
 
 // Document is a version of the document that the bucket has accepted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -120,6 +121,12 @@ func (r *replay) snapshot() {
 		l.Jobs = append(l.Jobs, item(j))
 		return true
 	})
+	r.m.View().Limits(func(x *fsm.Limit) bool {
+		l.Limits = append(l.Limits, history.LimitState{
+			Name: x.Name, Rule: ruleOf(x.GetRule()), Level: x.Level, At: x.LevelAtMs, Until: x.HeldUntilMs,
+		})
+		return true
+	})
 	r.lines = append(r.lines, l)
 }
 
@@ -137,6 +144,27 @@ func (r *replay) entry(e Entry, b *fsmpb.Batch) {
 			r.lines = append(r.lines, *passed)
 		}
 	}
+	if l := r.line(history.Passed); r.settled(&l) {
+		r.lines = append(r.lines, l)
+	}
+}
+
+// settled notes the jobs that wait for nothing more at the end of the entry just applied.
+func (r *replay) settled(l *history.Applied) bool {
+	last := make(map[string]*fsm.Event)
+	for _, e := range r.m.Events() {
+		if e.Job != nil && e.Kind == fsm.JobChanged {
+			last[e.Job.ID] = &e
+		}
+	}
+	for _, id := range sortedKeys(last) {
+		if e := last[id]; e.From == fsm.Blocked && !e.Job.Status.Ended() {
+			it := item(e.Job)
+			it.From = e.From.String()
+			l.Jobs = append(l.Jobs, it)
+		}
+	}
+	return len(l.Jobs) > 0
 }
 
 // passed returns the effect of time in the entry just applied, nil if there is none.
@@ -206,6 +234,12 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 	if b := mut.GetRegisterBroker(); b != nil {
 		l.Epoch, l.Worker = b.Epoch, b.Node
 	}
+	if s := mut.GetSetLimit(); s != nil {
+		l.Limit, l.Rule = s.Pattern, ruleOf(s.Rule)
+	}
+	if t := mut.GetThrottleLimit(); t != nil {
+		l.Limit, l.Until = t.Key, t.UntilMs
+	}
 	repeated := !res.LSN.IsZero() // the jobs are then as in the first answer, not as they are
 	for i, j := range res.Jobs {
 		if j == nil || repeated {
@@ -255,14 +289,31 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 		if fsm.ChangeKind(op.Change.Kind) == fsm.CancelJobs {
 			return history.Cancel, ""
 		}
+	case *fsmpb.Mutation_EditJob:
+		return history.Edit, ""
+	case *fsmpb.Mutation_SetLimit:
+		return history.SetLimit, ""
+	case *fsmpb.Mutation_ThrottleLimit:
+		return history.Throttle, op.ThrottleLimit.Worker
 	}
 	return history.Other, ""
+}
+
+func ruleOf(r *fsm.LimitRule) *history.Rule {
+	if r == nil {
+		return nil
+	}
+	return &history.Rule{Running: r.Running, RateMilli: r.RateMilli, Burst: r.Burst}
 }
 
 func item(j *fsm.Job) history.Item {
 	it := history.Item{
 		Job: j.ID, Status: j.Status.String(), Token: j.Execution().Token, Attempts: int(j.Attempts), Confirm: j.Execution().Unconfirmed, Type: j.Type,
 		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Execution().Result),
+		Limits: strings.Join(j.Options().Limits, ","), Sequence: j.Options().Sequence,
+	}
+	if it.Sequence != "" {
+		it.Seq = j.Seq
 	}
 	if j.Status == fsm.InProgress {
 		it.Lease = history.Time(j.Execution().HeldMs) * history.Millisecond

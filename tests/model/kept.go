@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"osqueue/tests/history"
 )
 
@@ -9,6 +11,7 @@ const (
 	scheduledStatus = "scheduled"
 	waitingStatus   = "unclaimed"
 	runningStatus   = "in_progress"
+	blockedStatus   = "blocked"
 	completed       = "completed"
 	dead            = "dead"
 	cancelled       = "cancelled"
@@ -39,6 +42,7 @@ func kept(f *facts, v *Verdict) {
 		}
 		f.keptOp(v, op)
 	}
+	given := f.payloads()
 	for i := range f.h.Finals {
 		job := &f.h.Finals[i]
 		v.Checked++
@@ -48,10 +52,15 @@ func kept(f *facts, v *Verdict) {
 			v.broken(nil, "job %s was never submitted", job.Job)
 		case e.Outcome == history.Refused:
 			v.broken([]int{e.ID}, "job %s is there, and its enqueue was refused", job.Job)
-		case job.Payload != "" && job.Payload != e.Payload:
+		case job.Payload != "" && !gave(given[job.Job], job.Payload):
 			v.broken([]int{e.ID}, "job %s has payload %s, and was enqueued with %s", job.Job, job.Payload, e.Payload)
 		}
 	}
+}
+
+// gave reports whether one of the operations that were not refused gives a job the payload.
+func gave(ops []*history.Op, payload string) bool {
+	return slices.ContainsFunc(ops, func(op *history.Op) bool { return op.Payload == payload && op.Outcome != history.Refused })
 }
 
 func (f *facts) keptOp(v *Verdict, op *history.Op) {
@@ -105,7 +114,7 @@ func (f *facts) keptInLog(v *Verdict) {
 // mustBeInLog: such an answer is one to an effect, and not to an earlier one's.
 func mustBeInLog(op *history.Op) bool {
 	switch op.Kind {
-	case history.Enqueue:
+	case history.Enqueue, history.Edit, history.SetLimit, history.Throttle:
 		return true
 	case history.Claim:
 		return len(op.Jobs) > 0
@@ -113,8 +122,9 @@ func mustBeInLog(op *history.Op) bool {
 	return false
 }
 
-// keptPayloads: what is handed out is what was enqueued.
+// keptPayloads: what is handed out is what was enqueued, or what an edit made of it.
 func (f *facts) keptPayloads(v *Verdict) {
+	given := f.payloads()
 	for _, op := range f.ops {
 		for _, held := range op.Jobs {
 			e := f.enqueue[held.Job]
@@ -123,7 +133,7 @@ func (f *facts) keptPayloads(v *Verdict) {
 				v.broken([]int{op.ID}, "job %s was handed out and never submitted", held.Job)
 			case e.Outcome == history.Refused:
 				v.broken([]int{e.ID, op.ID}, "job %s was handed out, and its enqueue was refused", held.Job)
-			case held.Payload != "" && held.Payload != e.Payload:
+			case held.Payload != "" && !gave(given[held.Job], held.Payload):
 				v.broken([]int{e.ID, op.ID}, "job %s was handed out with payload %s, and was enqueued with %s",
 					held.Job, held.Payload, e.Payload)
 			}

@@ -82,13 +82,20 @@ func nextClaim(h *history.History, held history.Held) *history.Op {
 	return next
 }
 
+// plain reports whether a job has no limits and no sequence, and nobody has edited it.
+func plain(h *history.History, job string) bool {
+	return !slices.ContainsFunc(h.Ops, func(op history.Op) bool {
+		return op.Job == job && (op.Limits != "" || op.Sequence != "" || op.Kind == history.Edit)
+	})
+}
+
 func dropLines(h *history.History, cond func(*history.Applied) bool) bool {
 	n := len(h.Applied)
 	h.Applied = slices.DeleteFunc(h.Applied, func(l history.Applied) bool { return cond(&l) })
 	return len(h.Applied) < n
 }
 
-var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets)
+var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets, liesOfLimits, liesOfSequences, liesOfEdits)
 
 var liesOfAnswers = []lie{
 	{"an acknowledged job is lost", "Kept", func(h *history.History) bool {
@@ -267,7 +274,7 @@ var liesOfTime = []lie{
 	{"a waiting job is kept from who asks", "Reassigned", func(h *history.History) bool {
 		h.Faults = nil
 		a, b, job := takenAgain(h)
-		if a == nil || slices.ContainsFunc(h.Ops, func(op history.Op) bool {
+		if a == nil || !plain(h, job) || slices.ContainsFunc(h.Ops, func(op history.Op) bool {
 			return op.Job == job && (op.Kind == history.Cancel || op.Kind == history.Enqueue && op.Outcome != history.OK)
 		}) {
 			return false
@@ -276,8 +283,8 @@ var liesOfTime = []lie{
 		b.Call += 20_000 * history.Millisecond
 		b.Return += 20_000 * history.Millisecond
 		at := b.Call - 1000*history.Millisecond
-		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Outcome == history.Unknown })
 		h.Applied = h.Applied[:1+lineWhere(h, func(l *history.Applied) bool { return l.Request == a.Request })]
+		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Outcome == history.Unknown }) // a and b are others now
 		h.Ops = append(h.Ops, history.Op{
 			ID: maxID(h) + 1, Client: "w", Kind: history.Claim, Outcome: history.OK, Worker: "w", Max: 1, Call: at, Return: at,
 		})
@@ -291,7 +298,7 @@ func outOfOrder(h *history.History) bool {
 	h.Applied = nil
 	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Outcome == history.Unknown })
 	quiet := func(e *history.Op) *history.Op {
-		if e.Kind != history.Enqueue || e.Outcome != history.OK || e.Delay > 0 ||
+		if e.Kind != history.Enqueue || e.Outcome != history.OK || e.Delay > 0 || !plain(h, e.Job) ||
 			slices.ContainsFunc(h.Ops, func(op history.Op) bool { return op.Kind == history.Cancel && op.Job == e.Job }) {
 			return nil
 		}
@@ -417,7 +424,7 @@ func liesInLine(h *history.History) bool {
 		known := slices.ContainsFunc(h.Applied[:i], func(o history.Applied) bool {
 			return o.Kind == history.Enqueue && o.Code == "ok" && o.Jobs[0].Job == it.Job
 		})
-		if it.Status != "unclaimed" || it.From != "in_progress" || !known {
+		if it.Status != "unclaimed" || it.From != "in_progress" || !known || !plain(h, it.Job) {
 			continue
 		}
 		young := history.Item{Job: "young", Type: it.Type, Priority: it.Priority, Status: "unclaimed"}
@@ -442,7 +449,7 @@ func swapInLog(h *history.History) bool {
 		}
 	}
 	first := func(l *history.Applied) bool {
-		return l.Kind == history.Claim && l.Code == "ok" && len(l.Jobs) == 1 && l.Jobs[0].Attempts == 1 && !delayed[l.Jobs[0].Job] &&
+		return l.Kind == history.Claim && l.Code == "ok" && len(l.Jobs) == 1 && l.Jobs[0].Attempts == 1 && !delayed[l.Jobs[0].Job] && plain(h, l.Jobs[0].Job) &&
 			!slices.ContainsFunc(h.Applied, func(o history.Applied) bool { return o.Kind == history.Release && o.Jobs[0].Job == l.Jobs[0].Job })
 	}
 	for i := range h.Applied {

@@ -125,7 +125,7 @@ func (f *facts) callsOf(op *history.Op) []call {
 			all = append(all, call{op: op, held: held})
 		}
 		return all
-	case history.Stats:
+	case history.Stats, history.SetLimit:
 		return nil
 	case history.GetJob:
 		if op.Outcome == history.Unknown || !op.MinLSN.IsZero() || op.Outcome == history.Refused && op.Tag != notFound {
@@ -133,10 +133,13 @@ func (f *facts) callsOf(op *history.Op) []call {
 		}
 		return []call{{op: op}}
 	}
+	if op.Kind == history.Throttle && op.Job == "" {
+		return nil
+	}
 	if op.Outcome != history.Unknown {
 		return []call{{op: op}}
 	}
-	if op.Kind == history.Heartbeat {
+	if op.Kind == history.Heartbeat || op.Kind == history.Throttle {
 		return nil
 	}
 	did, known := f.certain(op)

@@ -9,7 +9,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// order: of jobs of one type and priority that were never delayed or retried, the
+// order: of jobs of one type and priority that were never delayed or retried, and have no limits, the
 // first to come is the first to be handed out; of priorities, the highest.
 func order(f *facts, v *Verdict) {
 	f.orderInLog(v)
@@ -71,7 +71,7 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 		switch {
 		case l.Kind == history.Enqueue && p == nil:
 			q.seq++
-			p = &place{job: it.Job, seq: q.seq, kind: it.Type, priority: it.Priority, fresh: it.Status == waitingStatus}
+			p = &place{job: it.Job, seq: q.seq, kind: it.Type, priority: it.Priority, fresh: it.Status == waitingStatus && it.Limits == ""}
 			q.places[it.Job] = p
 			if p.fresh {
 				q.put(p)
@@ -83,7 +83,7 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 		case l.Kind == history.Heartbeat:
 		default:
 			q.leave(p)
-			if l.Kind == history.Passed && it.End == leaseEnd && it.Status == waitingStatus && it.From == runningStatus {
+			if l.Kind == history.Passed && it.End == leaseEnd && it.Status == waitingStatus && it.From == runningStatus && it.Limits == "" {
 				q.put(p)
 			}
 		}
@@ -199,7 +199,7 @@ func (f *facts) passages() []*passage {
 	first := make(map[string]*history.Op)
 	touched := make(map[string]bool)
 	for _, op := range f.ops {
-		if op.Kind == history.Cancel {
+		if op.Kind == history.Cancel || op.Kind == history.Edit {
 			touched[op.Job] = true
 		}
 		for _, held := range op.Jobs {
@@ -214,7 +214,7 @@ func (f *facts) passages() []*passage {
 	sure := f.unseen() == 0
 	var all []*passage
 	for _, op := range f.ops {
-		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || touched[op.Job] || f.foreignJob[op.Job] {
+		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || op.Limits != "" || op.Sequence != "" || touched[op.Job] || f.foreignJob[op.Job] {
 			continue
 		}
 		p := &passage{enqueue: op, claim: first[op.Job], out: history.Never}

@@ -96,14 +96,14 @@ func (f *facts) notKeptFromClaims(v *Verdict) {
 	if len(f.log) == 0 || f.unseen() > 0 {
 		return
 	}
-	cancels := make(map[string]bool)
+	changed := make(map[string]bool)
 	for _, op := range f.ops {
-		cancels[op.Job] = cancels[op.Job] || op.Kind == history.Cancel
+		changed[op.Job] = changed[op.Job] || op.Kind == history.Cancel || op.Kind == history.Edit
 	}
 	given := f.given()
 	for _, t := range f.terms() {
 		e := f.enqueue[t.job]
-		if t.gaveUp || t.unsure || f.foreignJob[t.job] || e == nil || e.Backoff > 0 || cancels[t.job] || f.lastAttempt(t, e) || t.lease == 0 {
+		if t.gaveUp || t.unsure || f.foreignJob[t.job] || e == nil || e.Backoff > 0 || e.Limits != "" || changed[t.job] || f.lastAttempt(t, e) || t.lease == 0 {
 			continue
 		}
 		next, token := history.Never, uint64(math.MaxUint64)

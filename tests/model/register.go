@@ -46,6 +46,8 @@ type register struct {
 	// unconfirmed: the attempt may be one that did not begin, and so does not count.
 	unconfirmed bool
 	result      string
+	payload     string // "": it is not known
+	revision    uint64
 }
 
 func (r register) String() string {
@@ -119,7 +121,7 @@ func (r register) step(c call) []register {
 	}
 	switch c.op.Kind {
 	case history.Enqueue:
-		return only(register{phase: waiting, max: attemptsOf(c.op)}, r.phase == absent)
+		return only(register{phase: waiting, max: attemptsOf(c.op), payload: c.op.Payload}, r.phase == absent)
 	case history.Claim:
 		return r.claimed(c.held)
 	case history.Heartbeat:
@@ -134,6 +136,10 @@ func (r register) step(c call) []register {
 		return r.released(c.op)
 	case history.Cancel:
 		return r.cancelled(c)
+	case history.Edit:
+		return r.edited(c)
+	case history.Throttle:
+		return only(r, r.holds(c.op.Token))
 	case history.GetJob:
 		return only(r, r.shows(c.op))
 	}
@@ -156,7 +162,7 @@ func (r register) ended(token uint64, how ending) bool {
 }
 
 func (r register) claimed(h history.Held) []register {
-	possible := r.phase == waiting && h.Token > r.token && h.Attempt == r.attempts+1
+	possible := r.phase == waiting && h.Token > r.token && h.Attempt == r.attempts+1 && (h.Payload == "" || r.payload == "" || h.Payload == r.payload)
 	r.phase, r.token, r.end, r.attempts, r.unconfirmed = running, h.Token, noEnding, h.Attempt, h.Confirm
 	return only(r, possible)
 }
@@ -209,6 +215,13 @@ func (r register) cancelled(c call) []register {
 	}
 }
 
+func (r register) edited(c call) []register {
+	possible := r.phase == waiting && (c.op.IfRevision == nil || *c.op.IfRevision == r.revision)
+	r.payload = c.op.Payload
+	r.revision++
+	return only(r, possible && (c.blind || c.op.Revision == r.revision))
+}
+
 // refuses reports whether the job is one of which such a refusal is the truth.
 func (r register) refuses(op *history.Op) bool {
 	own := r.token == op.Token && r.phase != absent
@@ -222,7 +235,9 @@ func (r register) refuses(op *history.Op) bool {
 	case "not_running":
 		return own && r.phase != running && r.end != ranOut
 	case "wrong_status":
-		return r.phase == didComplete || r.phase == didDie
+		return r.phase == didComplete || r.phase == didDie || op.Kind == history.Edit && (r.phase == running || r.phase == didCancel)
+	case "revised":
+		return r.phase == waiting && op.IfRevision != nil && *op.IfRevision != r.revision
 	}
 	return true // it says nothing about the job
 }
@@ -233,7 +248,7 @@ func (r register) shows(op *history.Op) bool {
 		return false
 	}
 	switch op.Status {
-	case scheduledStatus, waitingStatus:
+	case scheduledStatus, waitingStatus, blockedStatus:
 		return r.phase == waiting
 	case runningStatus:
 		return r.phase == running

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"osqueue/fsm"
@@ -51,7 +52,8 @@ func simulate(seed uint64, n int, faults bool) *history.History {
 	for i := range 2 {
 		s.clients = append(s.clients, &simClient{name: fmt.Sprint("p", i), act: s.produce}, &simClient{name: fmt.Sprint("w", i), act: s.work})
 	}
-	s.clients = append(s.clients, &simClient{name: "w2", act: s.work}, &simClient{name: "c0", act: s.cancel}, &simClient{name: "r0", act: s.read})
+	s.clients = append(s.clients, &simClient{name: "w2", act: s.work}, &simClient{name: "c0", act: s.cancel}, &simClient{name: "r0", act: s.read},
+		&simClient{name: "e0", act: s.edit}, &simClient{name: "l0", act: s.limit})
 	for range n {
 		c := s.clients[s.rng.IntN(len(s.clients))]
 		c.act(c)
@@ -181,6 +183,14 @@ func (s *sim) produce(c *simClient) {
 		op.Delay = history.Time(s.rng.IntN(200)+1) * history.Millisecond
 		n.RunAtMs = s.nowMs() + int64(op.Delay/history.Millisecond)
 	}
+	switch s.rng.IntN(4) {
+	case 0:
+		op.Sequence = []string{"x", "y"}[s.rng.IntN(2)]
+	case 1:
+		n.Limits = [][]string{{"c:1"}, {"c:2"}, {"all", "c:1"}}[s.rng.IntN(3)]
+		op.Limits = strings.Join(n.Limits, ",")
+	}
+	n.Sequence = op.Sequence
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
 		func(*history.Op, fsm.Result) { s.known = append(s.known, job) })
 }
@@ -207,7 +217,15 @@ func (s *sim) work(c *simClient) {
 		mut.Op = &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: c.name, Lease: lease, Permanent: op.Permanent}}
 	case n < 18:
 		op.Kind = history.Release
-		mut.Op = &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease}}
+		if n == 17 {
+			op.Delay = history.Time(1+s.rng.IntN(200)) * history.Millisecond
+		}
+		mut.Op = &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease, DelayMs: int64(op.Delay / history.Millisecond)}}
+	case n == 18 && len(s.m.Job(held.Job).Options().Limits) > 0:
+		op.Kind, op.Limit, op.Delay, drop = history.Throttle, s.m.Job(held.Job).Options().Limits[0], 50*history.Millisecond, false
+		mut.Op = &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: &fsmpb.ThrottleLimit{
+			Key: op.Limit, UntilMs: s.nowMs() + int64(op.Delay/history.Millisecond), Worker: c.name, Lease: lease,
+		}}
 	default: // it falls asleep, and continues later
 		c.free = max(c.free, s.at) + simLease + simLease/2
 		return
@@ -255,6 +273,47 @@ func (s *sim) cancel(c *simClient) {
 	})
 }
 
+// edit changes the payload of one of the last jobs, and perhaps when it runs.
+func (s *sim) edit(c *simClient) {
+	if len(s.known) == 0 || s.rng.IntN(2) > 0 {
+		return
+	}
+	job := s.known[max(0, len(s.known)-1-s.rng.IntN(4))]
+	op := history.Op{Kind: history.Edit, Job: job, Payload: fmt.Sprintf(`"edit %d"`, s.lastID+1)}
+	m := &fsmpb.EditJob{Id: job, Payload: []byte(op.Payload)}
+	if s.rng.IntN(2) == 0 {
+		op.IfRevision = new(uint64(s.rng.IntN(2)))
+		m.Revision = op.IfRevision
+	}
+	switch s.rng.IntN(6) {
+	case 0:
+		op.Delay = 100 * history.Millisecond
+		m.RunAtMs = new(s.nowMs() + 100)
+	case 1:
+		op.Limits = "c:2"
+		m.Limits = &fsmpb.Limits{Limits: []string{op.Limits}}
+	}
+	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_EditJob{EditJob: m}}, func(op *history.Op, res fsm.Result) {
+		if op.Outcome == history.OK {
+			op.Revision = res.Count
+		}
+	})
+}
+
+// limit changes a rule.
+func (s *sim) limit(c *simClient) {
+	if s.rng.IntN(4) > 0 {
+		return
+	}
+	op := history.Op{Kind: history.SetLimit, Limit: []string{"c:*", "c:1", "all"}[s.rng.IntN(3)]}
+	m := &fsmpb.SetLimit{Pattern: op.Limit}
+	if s.rng.IntN(4) > 0 {
+		op.Rule = &history.Rule{Running: int64(1 + s.rng.IntN(2)), RateMilli: int64(5000 * s.rng.IntN(3)), Burst: int64(s.rng.IntN(3))}
+		m.Rule = &fsmpb.LimitRule{Running: op.Rule.Running, RateMilli: op.Rule.RateMilli, Burst: op.Rule.Burst}
+	}
+	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetLimit{SetLimit: m}}, func(*history.Op, fsm.Result) {})
+}
+
 func (s *sim) read(c *simClient) {
 	if len(s.known) == 0 {
 		return
@@ -286,7 +345,7 @@ func (s *sim) drain() {
 	for range 10_000 {
 		s.pass(max(c.free, s.at+simLease/4))
 		n := s.m.Counts()
-		if n[fsm.Scheduled]+n[fsm.Unclaimed]+n[fsm.InProgress] == 0 {
+		if n[fsm.Scheduled]+n[fsm.Unclaimed]+n[fsm.InProgress]+n[fsm.Blocked] == 0 {
 			return
 		}
 		if len(c.held) == 0 {

@@ -65,6 +65,10 @@ func Checkers() []Checker {
 		{"Documents", "LSN and epoch never go back; each version is the state at its LSN", versions},
 		{"Agree", "equal hashes on all nodes at an equal LSN", agree},
 		{"Safe", "what was acknowledged at object is in the bucket", safe},
+		{"Limited", "no limit is exceeded: jobs that run, starts, holds", limited},
+		{"Sequential", "jobs of a sequence start one after another, in the order of acceptance", sequential},
+		{"Edited", "the next attempt sees an acknowledged edit, and none a refused one", edited},
+		{"Snoozed", "a released job does not start before its time, and its attempt does not count", snoozed},
 		{"Reassigned", "jobs of a dead worker are handed out again within lease + 1 s", reassigned},
 	}
 }
@@ -144,7 +148,8 @@ type facts struct {
 	// foreignJob the jobs of it.
 	foreign      []*history.Applied
 	foreignJob   map[string]bool
-	claimedInLog map[string]bool // made when it is needed
+	claimedInLog map[string]bool          // made when it is needed
+	setLimits    map[string][]*history.Op // by pattern, likewise
 }
 
 func newFacts(h *history.History, opt Options) *facts {
@@ -238,7 +243,7 @@ func further(a, b []*history.Applied) bool {
 // fromClient reports whether such a line is of what a client asked for.
 func fromClient(k history.Kind) bool {
 	switch k {
-	case history.Enqueue, history.Claim, history.Complete, history.Fail, history.Release, history.Cancel:
+	case history.Enqueue, history.Claim, history.Complete, history.Fail, history.Release, history.Cancel, history.Edit:
 		return true
 	}
 	return false
