@@ -175,7 +175,8 @@ func (w *World) judge(h *history.History) Outcome {
 	o.Streamed = answered[history.ProtocolStream]
 	for _, what := range []string{
 		string(history.Enqueue), string(history.Claim), string(history.Heartbeat), string(history.Complete), string(history.Fail),
-		string(history.Release), string(history.Cancel), string(history.GetJob), string(history.Stats),
+		string(history.Release), string(history.Cancel), string(history.Edit), string(history.SetLimit), string(history.Throttle),
+		string(history.GetJob), string(history.Stats),
 		history.ProtocolHTTP, history.ProtocolStream, string(client.AckObject),
 	} {
 		if answered[what] == 0 {

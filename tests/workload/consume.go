@@ -49,7 +49,7 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 			l.die(a, jobs[i:])
 			return
 		}
-		l.work(ctx, a, client.Lease{JobID: j.ID, Worker: op.Worker, Token: j.Token})
+		l.work(ctx, a, client.Lease{JobID: j.ID, Worker: op.Worker, Token: j.Token}, j.Limits)
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *Load) die(a *actor, holding []client.ClaimedJob) {
 }
 
 // work runs one job, correctly or with a deliberate fault.
-func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
+func (l *Load) work(ctx context.Context, a *actor, lease client.Lease, limits []string) {
 	sleep.For(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	if l.calm.Load() {
 		l.complete(ctx, a, lease)
@@ -76,13 +76,16 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
 		}
 		sleep.For(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	}
+	if len(limits) > 0 && a.chance(10) {
+		l.throttle(ctx, a, lease, limits)
+	}
 	switch n := a.rng.IntN(100); {
 	case n < 1:
 		over := l.cfg.Lease + time.Duration(a.rng.Int64N(int64(l.cfg.Lease)))
 		a.late = append(a.late, late{lease, time.Now().Add(over)})
 	case n < 8:
 		l.fail(ctx, a, lease)
-	case n < 11:
+	case n < 13:
 		l.release(ctx, a, lease)
 	default:
 		l.complete(ctx, a, lease)
@@ -145,8 +148,14 @@ func (l *Load) fail(ctx context.Context, a *actor, lease client.Lease) {
 	})
 }
 
+// release gives the job back, in half of the cases for a time.
 func (l *Load) release(ctx context.Context, a *actor, lease client.Lease) {
-	l.write(ctx, a, report(history.Release, lease), func(ctx context.Context, _ *history.Op) error {
+	op := report(history.Release, lease)
+	if a.chance(50) {
+		lease.Delay = time.Duration(50+a.rng.IntN(1000)) * time.Millisecond
+		op.Delay = history.Time(lease.Delay)
+	}
+	l.write(ctx, a, op, func(ctx context.Context, _ *history.Op) error {
 		return a.client.Release(ctx, lease)
 	})
 }

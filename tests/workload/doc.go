@@ -4,10 +4,12 @@
 // # Clients
 //
 // Producers enqueue jobs of several types and priorities. Some jobs are delayed, some wait
-// after failed attempts, and some must be in the bucket before they are acknowledged. Consumers
-// claim jobs and complete most of them. Now and then they send a heartbeat, fail, release,
-// report after their lease has expired, or stop permanently and continue under another name.
-// Cancellers cancel jobs. Readers ask the leader for jobs, and any node for a state that is at
+// after failed attempts, some are in a sequence or have limits by key, and some must be in the
+// bucket before they are acknowledged. Consumers claim jobs and complete most of them. Now and
+// then they send a heartbeat, hold a key of the job, fail, release at once or for a time, report
+// after their lease has expired, or stop permanently and continue under another name. Cancellers
+// cancel jobs, editors change them, with the revision or without, and limiters set the rules of
+// keys and hold keys. Readers ask the leader for jobs, and any node for a state that is at
 // least as new as an answer that a client has got.
 //
 // Each client has connections of its own, and its own order of the nodes. Two of three clients

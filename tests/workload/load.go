@@ -26,6 +26,7 @@ type Load struct {
 	clients []*client.Client
 	http    *http.Client // of the readers
 	known   known
+	waiting known // jobs that may have had to wait
 
 	stop, quit context.CancelFunc // of those who ask for work, and of those who do it
 	asking     sync.WaitGroup
@@ -92,6 +93,8 @@ func (l *Load) kinds() []kind {
 		{"w", c.Consumers, 0, true, l.consume},
 		{"p", c.Producers, every(c.Producers, c.JobRate), false, l.produce},
 		{"c", c.Cancellers, every(c.Cancellers, c.CancelRate), false, l.cancel},
+		{"e", c.Editors, every(c.Editors, c.EditRate), false, l.edit},
+		{"l", c.Limiters, every(c.Limiters, c.LimitRate), false, l.limit},
 		{"r", c.Readers, every(c.Readers, c.ReadRate), false, l.read},
 	}
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"osqueue/client"
@@ -34,6 +35,14 @@ func (l *Load) produce(ctx context.Context, a *actor) {
 		job.Backoff = &client.Backoff{Kind: v1.BackoffExponential, Base: 50 * time.Millisecond, Cap: time.Second}
 		op.Backoff = history.Time(job.Backoff.Base)
 	}
+	switch {
+	case a.chance(10):
+		job.Sequence = fmt.Sprint("sequence-", a.rng.IntN(6))
+		op.Sequence = job.Sequence
+	case a.chance(20):
+		job.Limits = limits(a)
+		op.Limits = strings.Join(job.Limits, ",")
+	}
 	if a.chance(15) {
 		op.Ack = string(client.AckObject)
 	}
@@ -43,6 +52,9 @@ func (l *Load) produce(ctx context.Context, a *actor) {
 	})
 	if op.Outcome == history.OK {
 		l.known.job(op.Job)
+		if op.Delay > 0 || op.Sequence != "" || op.Limits != "" {
+			l.waiting.job(op.Job)
+		}
 	}
 }
 
