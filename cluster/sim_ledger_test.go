@@ -24,6 +24,10 @@ type simLedger struct {
 	last    fsm.LSN
 	now     int64            // queue's time after the last entry, ms
 	fired   map[string]int64 // by schedule, the last time for which it has fired
+
+	keys      *simKeys
+	sequences map[string]map[string]bool // ids of the jobs of each sequence, also of ones that have ended
+	placed    int                        // number of jobs of sequences
 	// end, if set, is where the cluster left the line: the later entries were lost with
 	// the disks, or to another cluster. The bucket had the earlier ones.
 	end *fsm.LSN
@@ -39,6 +43,15 @@ type simJob struct {
 	removed   bool
 	result    string
 
+	limits    []string
+	sequence  string
+	place     int // in its sequence: earlier jobs have lower ones
+	payload   string
+	edits     map[string]fsm.LSN // by payload
+	refused   map[string]bool    // edits that were refused, by payload
+	attempts  int32              // number of the last attempt
+	notBefore int64              // ms; the end of the delay for which it was released; 0: it was not
+
 	// The next fields record the answers that clients have received.
 	acked   bool      // the producer received the answer that the job exists
 	safe    bool      // the producer received the answer that the bucket has the job
@@ -51,7 +64,7 @@ type simJob struct {
 }
 
 func newSimLedger(w *simWorld, cluster string) *simLedger {
-	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob), fired: make(map[string]int64)}
+	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob), fired: make(map[string]int64), keys: newSimKeys(), sequences: make(map[string]map[string]bool)}
 }
 
 // note records an entry.
@@ -69,6 +82,9 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 		e := &events[i]
 		if e.Kind == fsm.CronFired {
 			l.fire(lsn, e.Name, e.Job.ID)
+		}
+		if e.Kind == fsm.LimitSet {
+			l.keys.set(e.Name, v.Limit(e.Name).GetRule())
 		}
 		if e.Job != nil {
 			l.change(lsn, e)
@@ -114,6 +130,9 @@ func (l *simLedger) change(lsn fsm.LSN, e *fsm.Event) {
 		}
 		j.removed = true
 		return
+	case e.Kind == fsm.JobEdited && j != nil:
+		l.edited(lsn, j, e.Job)
+		return
 	case e.Kind != fsm.JobChanged:
 		return
 	case e.From == 0:
@@ -137,7 +156,10 @@ func (l *simLedger) enter(lsn fsm.LSN, job *fsm.Job, j *simJob) {
 		w.failLocked("job %s at %s was invented", job.ID, lsn)
 	}
 	w.counts.One("check: job not invented")
-	l.jobs[job.ID] = &simJob{enqueued: lsn, status: job.Status}
+	j = &simJob{enqueued: lsn, status: job.Status}
+	j.ask(job)
+	l.jobs[job.ID] = j
+	l.join(job.ID, j)
 }
 
 func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
@@ -147,9 +169,13 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 	}
 	was := j.status
 	j.status = job.Status
+	if was == fsm.InProgress {
+		l.over(j, job)
+	}
 	switch {
 	case job.Status == fsm.InProgress:
 		l.claimed(lsn, id, j, job)
+		l.attempt(lsn, id, j, job)
 	case was == fsm.InProgress && job.AttemptEnd == fsm.EndLease:
 		l.expired(lsn, id, j)
 	}
@@ -228,6 +254,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 			w.failLocked("job %s came out of the document of %s, and nobody had it there", id, from)
 		}
 	}
+	next.adopt(v, live)
 	l.superseded(from)
 	return next
 }

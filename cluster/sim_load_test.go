@@ -37,6 +37,8 @@ func newSimUsers(w *simWorld, clusters func() []*simCluster) *simUsers {
 		c := &simClient{simUsers: u, name: fmt.Sprintf("p%d", i+1), r: w.rand(), over: u.produce}
 		u.producers.Go(c.produceJobs)
 	}
+	limiter := &simClient{simUsers: u, name: "l", r: w.rand(), over: u.produce}
+	u.producers.Go(limiter.setLimits)
 	reader := &simClient{simUsers: u, name: "r", r: w.rand(), over: u.work}
 	u.wg.Go(reader.readJobs)
 	for i := range simWorkers {
@@ -52,7 +54,8 @@ type simClient struct {
 	name string
 	r    *rand.Rand
 	over <-chan struct{}
-	n    int // number of names given so far
+	n    int      // number of names given so far
+	sent []string // ids of its jobs
 }
 
 func (c *simClient) rest(d time.Duration) bool {
@@ -196,8 +199,12 @@ func (c *simClient) produceJobs() {
 		c.putSchedule()
 	}
 	for c.rest(c.ms(2500)) {
-		if c.r.IntN(12) == 0 {
+		switch c.r.IntN(12) {
+		case 0:
 			c.cancelOne()
+			continue
+		case 1, 2:
+			c.editOne()
 			continue
 		}
 		c.enqueue()
@@ -211,8 +218,15 @@ func (c *simClient) enqueue() {
 		if c.r.IntN(8) == 0 {
 			j.Payload = fmt.Appendf(nil, `"%0*d"`, c.r.IntN(4000), 7)
 		}
+		switch c.r.IntN(6) {
+		case 0:
+			j.Sequence = fmt.Sprint("s", c.r.IntN(3))
+		case 1, 2:
+			j.Limits = c.limits()
+		}
 		c.world.ask(j.Id)
 		jobs = append(jobs, j)
+		c.sent = append(c.sent, j.Id)
 	}
 	c.submit(jobs, c.safe)
 }
@@ -249,10 +263,10 @@ func (c *simClient) safe(a simAnswer) bool {
 }
 
 func (c *simClient) cancelOne() {
-	if c.n == 0 {
+	if len(c.sent) == 0 {
 		return
 	}
-	id := fmt.Sprintf("%s-j%d", c.name, 1+c.r.IntN(c.n))
+	id := c.sent[c.r.IntN(len(c.sent))]
 	a, ok := c.do(func() *fsmpb.Mutation { return script.ChangeOf(fsm.CancelJobs, id) })
 	if ok && a.Code.Done() {
 		c.world.counts.One("cancel answered")
@@ -283,6 +297,9 @@ func (c *simClient) workOnJobs() {
 func (c *simClient) workOn(j *fsm.Job) {
 	c.rest(c.ms(800))
 	token := j.Execution().Token
+	if c.r.IntN(4) == 0 {
+		c.throttle(j)
+	}
 	switch n := c.r.IntN(20); {
 	case n == 0:
 		return // the worker does not report on it again
@@ -292,6 +309,9 @@ func (c *simClient) workOn(j *fsm.Job) {
 		c.hold(j)
 	case n == 5:
 		c.do(func() *fsmpb.Mutation { return script.Fail(c.name, j.ID, token, "boom", false) })
+		return
+	case n == 7:
+		c.snooze(j)
 		return
 	case n == 6:
 		c.do(func() *fsmpb.Mutation { return script.Release(c.name, j.ID, token) })

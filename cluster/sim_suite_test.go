@@ -37,6 +37,7 @@ import (
 //	sim_flush_test.go   the flusher: mishaps at each operation, outages, and the past that is kept
 //	sim_copies_test.go  lost logs, copied disks, and edits of the document
 //	sim_load_test.go    users, and the answers that they received
+//	sim_keys_test.go    limits by key, sequences, edits, releases with a delay
 //	sim_ledger_test.go  the history of every job, by the log
 //	sim_world_test.go   states and documents: they must be equal, and must not go back
 //	sim_run_test.go     one run
@@ -188,6 +189,9 @@ func simMissing(counts *storagetest.Counts) (missing []string) {
 		"check: applied entry is on the disk", "check: confirmed entry is on the disk", "check: equal states", "check: document in order", "check: document is a state", "check: job not invented",
 		"check: completed once", "check: token", "check: lease in full", "check: standby", "check: fresh read", "check: schedule fires once",
 		"check: acknowledged job is in the log", "check: acknowledged completion", "check: acknowledged job is there",
+		"check: limit of running jobs", "check: rate of starts", "check: start under a key that was held", "check: sequence",
+		"check: attempt after an edit", "check: attempt after a delay", "limit set: ok", "throttle answered", "snooze answered",
+		"edit answered: ok", "edit answered: revised", "edit answered: wrong_status",
 		"check: in order after healing", "check: all nodes equal in the end", "check: archive verified",
 	}
 	for _, kind := range simLateKinds {

@@ -37,6 +37,8 @@ type simWorld struct {
 	lines    []*simLedger          // all lines
 	tokens   map[uint64]string     // job by token, of the whole run
 	asked    map[string]bool       // ids of jobs that producers have requested
+	edits    map[string]simEdit    // that producers have requested, by payload
+	delays   map[uint64]int64      // ms; of releases, by token
 	accepted [][]byte              // versions of the document that are to be checked
 	latest   []byte                // the version that was accepted last
 	renewed  time.Time             // when
@@ -66,6 +68,7 @@ func newSimWorld(seed uint64, counts *storagetest.Counts) *simWorld {
 		trace: newSimTrace(), counts: counts, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
 		tokens: make(map[uint64]string), asked: make(map[string]bool), told: make(map[string]fsm.LSN),
+		edits: make(map[string]simEdit), delays: make(map[uint64]int64),
 		sizes: make(map[string]int), offered: make(map[string]int),
 	}
 	w.audit = archive.NewAudit(w.store)
