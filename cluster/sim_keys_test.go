@@ -18,8 +18,9 @@ import (
 
 // simEdit is what an edit asked for.
 type simEdit struct {
-	job    string
-	limits []string // nil: they stay
+	job      string
+	limits   []string // nil: they stay
+	revision *uint64  // that the job must have; nil: any
 }
 
 // simHold is a key that a worker was told is held.
@@ -184,6 +185,7 @@ func (l *simLedger) adopt(v *fsm.View, live map[string]*fsm.Job) {
 	for _, id := range slices.SortedFunc(maps.Keys(live), func(a, b string) int { return cmp.Compare(live[a].Seq, live[b].Seq) }) {
 		if j := l.jobs[id]; j != nil {
 			j.notBefore, j.attempts, j.edits, j.refused = 0, live[id].Attempts, nil, nil
+			j.revision = live[id].Details().Revision
 			j.ask(live[id])
 			l.join(id, j)
 		}
@@ -204,10 +206,13 @@ func (l *simLedger) edited(lsn fsm.LSN, j *simJob, job *fsm.Job) {
 		w.failLocked("job %s has payload %s from %s on, which nobody has asked for", job.ID, payload, lsn)
 	case j.refused[payload]:
 		w.failLocked("job %s has payload %s from %s on, and that edit was refused", job.ID, payload, lsn)
+	case e.revision != nil && *e.revision != j.revision:
+		w.failLocked("job %s of revision %d is edited at %s for revision %d", job.ID, j.revision, lsn, *e.revision)
 	case e.limits != nil && !slices.Equal(e.limits, job.Options().Limits), e.limits == nil && !slices.Equal(j.limits, job.Options().Limits):
 		w.failLocked("job %s has limits %q from %s on", job.ID, job.Options().Limits, lsn)
 	}
 	j.ask(job)
+	j.revision++
 	if j.edits == nil {
 		j.edits = make(map[string]fsm.LSN)
 	}
@@ -290,6 +295,7 @@ func (c *simClient) editOne() {
 	op, asked := &fsmpb.EditJob{Id: id, Payload: []byte(payload)}, simEdit{job: id}
 	if c.r.IntN(2) == 0 {
 		op.Revision = new(uint64(c.r.IntN(2)))
+		asked.revision = op.Revision
 	}
 	if c.r.IntN(3) == 0 {
 		asked.limits = c.limits()
@@ -440,13 +446,14 @@ func TestSimKeyChecksFind(t *testing.T) {
 		"in order": {
 			[]fsm.Event{comes("a", line), comes("b", line), starts("a", line), ends("a", line, fsm.Dead, fsm.EndFail), starts("b", line)}, nil, "",
 		},
-		"edited":                   {[]fsm.Event{comes("a", nil), edit("new")}, asked, ""},
-		"edited by nobody":         {[]fsm.Event{comes("a", nil), edit("new")}, nil, "nobody has asked for"},
-		"an edit that was refused": {[]fsm.Event{comes("a", nil), edit("new")}, func(l *simLedger) { asked(l); l.jobs["a"].refused = map[string]bool{"new": true} }, "that edit was refused"},
-		"an edit that is not seen": {[]fsm.Event{comes("a", nil), starts("a", nil)}, func(l *simLedger) { l.jobs["a"].payload = "new" }, "in place of new"},
-		"too early":                {append(released[:3:3], again(1)), func(l *simLedger) { l.jobs["a"].notBefore = 1000 }, "was released until 1000"},
-		"the attempt counts":       {append(released[:3:3], again(2)), func(l *simLedger) { l.jobs["a"].notBefore = 1 }, "its attempt 1 was released"},
-		"snoozed":                  {released, snoozed(1), ""},
+		"edited":                      {[]fsm.Event{comes("a", nil), edit("new")}, asked, ""},
+		"edited by nobody":            {[]fsm.Event{comes("a", nil), edit("new")}, nil, "nobody has asked for"},
+		"an edit of another revision": {[]fsm.Event{comes("a", nil), edit("new")}, func(l *simLedger) { l.world.askEdit("new", simEdit{job: "a", revision: new(uint64(1))}) }, "of revision 0"},
+		"an edit that was refused":    {[]fsm.Event{comes("a", nil), edit("new")}, func(l *simLedger) { asked(l); l.jobs["a"].refused = map[string]bool{"new": true} }, "that edit was refused"},
+		"an edit that is not seen":    {[]fsm.Event{comes("a", nil), starts("a", nil)}, func(l *simLedger) { l.jobs["a"].payload = "new" }, "in place of new"},
+		"too early":                   {append(released[:3:3], again(1)), func(l *simLedger) { l.jobs["a"].notBefore = 1000 }, "was released until 1000"},
+		"the attempt counts":          {append(released[:3:3], again(2)), func(l *simLedger) { l.jobs["a"].notBefore = 1 }, "its attempt 1 was released"},
+		"snoozed":                     {released, snoozed(1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimWorld(1, storagetest.NewCounts())

@@ -47,6 +47,7 @@ type simJob struct {
 	sequence  string
 	place     int // in its sequence: earlier jobs have lower ones
 	payload   string
+	revision  uint64             // number of edits
 	edits     map[string]fsm.LSN // by payload
 	refused   map[string]bool    // edits that were refused, by payload
 	attempts  int32              // number of the last attempt
