@@ -6,8 +6,15 @@ import (
 	"osqueue/tests/history"
 )
 
-// edited: an attempt has the payload of the last edit, and of no edit that was refused.
+// edited: an attempt has the payload of the last edit, and of no edit that was refused; an edit for a revision makes the next one.
 func edited(f *facts, v *Verdict) {
+	for _, op := range f.ops {
+		if op.Kind == history.Edit && op.Outcome == history.OK && op.IfRevision != nil {
+			if v.Checked++; op.Revision != *op.IfRevision+1 {
+				v.broken([]int{op.ID}, "job %s was edited for revision %d, and has revision %d then", op.Job, *op.IfRevision, op.Revision)
+			}
+		}
+	}
 	given := f.payloads()
 	for _, op := range f.ops {
 		for _, held := range op.Jobs {

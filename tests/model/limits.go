@@ -32,6 +32,7 @@ type level struct{ left, at int64 }
 
 // limitLog follows keys through a log. A key whose bucket it does not have has a full one.
 type limitLog struct {
+	f       *facts
 	v       *Verdict
 	rules   map[string]*history.Rule // by pattern
 	runs    map[string]string        // the keys of jobs that run
@@ -43,7 +44,7 @@ type limitLog struct {
 // limitsInLog counts by the log: it has the order of starts, ends and rules, and their time to the millisecond.
 func (f *facts) limitsInLog(v *Verdict) {
 	s := &limitLog{
-		v: v, rules: make(map[string]*history.Rule), runs: make(map[string]string), running: make(map[string]int64),
+		f: f, v: v, rules: make(map[string]*history.Rule), runs: make(map[string]string), running: make(map[string]int64),
 		levels: make(map[string]level), held: make(map[string]int64),
 	}
 	edited := f.limitsEdited()
@@ -144,15 +145,15 @@ func (s *limitLog) start(l *history.Applied, job, key string) {
 	s.v.Checked++
 	rule := s.rule(key)
 	if n := s.running[key]; rule.Running > 0 && n >= rule.Running {
-		s.v.broken(nil, "log %s: job %s starts while %d jobs run under %s, of which %d may", l.LSN, job, n, key, rule.Running)
+		s.v.broken(s.f.opsOf(job), "log %s: job %s starts while %d jobs run under %s, of which %d may", l.LSN, job, n, key, rule.Running)
 	}
 	if until := s.held[key]; until > l.Now {
-		s.v.broken(nil, "log %s: job %s starts at %d ms under %s, which is held until %d", l.LSN, job, l.Now, key, until)
+		s.v.broken(s.f.opsOf(job), "log %s: job %s starts at %d ms under %s, which is held until %d", l.LSN, job, l.Now, key, until)
 	}
 	if rule.RateMilli > 0 {
 		left := s.left(key, rule, l.Now)
 		if left < permit {
-			s.v.broken(nil, "log %s: job %s starts at %d ms under %s, whose bucket has %d of the %d parts of a permit", l.LSN, job, l.Now, key, left, permit)
+			s.v.broken(s.f.opsOf(job), "log %s: job %s starts at %d ms under %s, whose bucket has %d of the %d parts of a permit", l.LSN, job, l.Now, key, left, permit)
 		}
 		s.levels[key] = level{left - permit, l.Now}
 	}

@@ -14,7 +14,7 @@ import (
 // wideKey is the key that customers share, and customers is the number of their own keys.
 const (
 	wideKey   = "api"
-	customers = 3
+	customers = 2
 )
 
 func customer(a *actor) string { return fmt.Sprint("customer:", a.rng.IntN(customers)) }
@@ -35,9 +35,13 @@ func (l *Load) edit(ctx context.Context, a *actor) {
 	if last := l.waiting.youngest(); last != "" && a.chance(90) {
 		job, ok = last, true
 	}
+	if a.edited != "" && a.chance(50) { // once more
+		job, ok = a.edited, true
+	}
 	if !ok {
 		return
 	}
+	a.edited = job
 	op := history.Op{Kind: history.Edit, Job: job, Payload: fmt.Sprintf(`{"of":%q,"edit":%q}`, a.name, client.NewID())}
 	e := client.Edit{Payload: []byte(op.Payload)}
 	if a.chance(50) {
@@ -77,8 +81,8 @@ func (l *Load) limit(ctx context.Context, a *actor) {
 		return
 	}
 	op.Rule = &history.Rule{Running: int64(1 + a.rng.IntN(2))}
-	if op.Limit == wideKey { // more than the jobs that come with it
-		op.Rule = &history.Rule{RateMilli: int64(8+a.rng.IntN(8)) * 1000, Burst: int64(1 + a.rng.IntN(4))}
+	if op.Limit == wideKey { // a little more than the jobs that come with it
+		op.Rule = &history.Rule{RateMilli: int64(5+a.rng.IntN(8)) * 1000, Burst: int64(1 + a.rng.IntN(4))}
 	}
 	l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
 		return a.client.SetLimit(ctx, op.Limit, v1.LimitRule{

@@ -76,8 +76,11 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease, limits []
 		}
 		sleep.For(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	}
-	if len(limits) > 0 && a.chance(10) {
-		l.throttle(ctx, a, lease, limits)
+	if len(limits) > 0 { // it takes longer, so that others wait for its keys
+		sleep.For(ctx, time.Duration(a.rng.IntN(200))*time.Millisecond)
+		if a.chance(10) {
+			l.throttle(ctx, a, lease, limits)
+		}
 	}
 	switch n := a.rng.IntN(100); {
 	case n < 1:

@@ -108,6 +108,8 @@ type actor struct {
 	// Of a consumer.
 	lives int    // how often it has fallen silent
 	late  []late // reports that are made when their lease is over
+
+	edited string // of an editor: the job that it edited last
 }
 
 // worker returns the name under which a consumer claims.

@@ -39,7 +39,7 @@ func (l *Load) produce(ctx context.Context, a *actor) {
 	case a.chance(10):
 		job.Sequence = fmt.Sprint("sequence-", a.rng.IntN(6))
 		op.Sequence = job.Sequence
-	case a.chance(20):
+	case a.chance(30):
 		job.Limits = limits(a)
 		op.Limits = strings.Join(job.Limits, ",")
 	}
