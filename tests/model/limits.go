@@ -220,16 +220,13 @@ func ends(k history.Kind) bool {
 // limitsByAnswers: when a claim starts a job, the attempts that ran for certain all the while are fewer than the largest rule that
 // may have been in force allows.
 func (f *facts) limitsByAnswers(v *Verdict) {
-	if f.loses {
-		return
-	}
 	by := f.stays()
 	for _, key := range sortedKeys(by) {
 		for i, s := range by[key] {
 			v.Checked++
 			n, ops := int64(0), []int{s.claim.ID}
 			for j, o := range by[key] {
-				during := o.claim.Return <= s.claim.Call && o.until >= s.claim.Return
+				during := o.claim.Return <= s.claim.Call && o.until >= s.claim.Return && !f.losesIn(o.claim.Call, o.until)
 				if during || o.claim == s.claim && j <= i { // of a claim, this one and those before it
 					n++
 					ops = append(ops, o.claim.ID)
@@ -240,6 +237,11 @@ func (f *facts) limitsByAnswers(v *Verdict) {
 			}
 		}
 	}
+}
+
+// losesIn reports whether a fault in that time may have lost what was not in the bucket.
+func (f *facts) losesIn(from, to history.Time) bool {
+	return slices.ContainsFunc(f.h.Faults, func(x history.Fault) bool { return x.Loses && x.Hit && from < x.End && x.Begin < to })
 }
 
 // mostRunning is the largest number of running jobs that a rule can have allowed for a key in that time.
@@ -278,7 +280,7 @@ func (f *facts) rulesIn(pattern string, from, to history.Time) (rules []*history
 	}
 	replaced := func(since history.Time) bool { // for certain, before the time
 		return slices.ContainsFunc(f.setLimits[pattern], func(o *history.Op) bool {
-			return o.Outcome == history.OK && o.Call > since && o.Return < from
+			return o.Outcome == history.OK && o.Call > since && o.Return < from && !f.losesIn(o.Call, to)
 		})
 	}
 	if !replaced(-1) {

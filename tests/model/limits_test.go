@@ -24,6 +24,12 @@ func answers(ops ...history.Op) *history.History {
 	return h
 }
 
+// lossAt adds a fault, at that ms, that loses what is not in the bucket.
+func lossAt(ms history.Time, h *history.History) *history.History {
+	h.Faults = []history.Fault{{Name: "loss", Hit: true, Loses: true, Begin: ms * history.Millisecond, End: (ms + 1) * history.Millisecond}}
+	return h
+}
+
 func limitOf(pattern string, running int64) history.Op {
 	op := history.Op{Kind: history.SetLimit, Limit: pattern}
 	if running > 0 {
@@ -83,6 +89,9 @@ func TestAnswersAlone(t *testing.T) {
 		"a rule whose answer was lost":   {"Limited", answers(limitOf("k:*", 1), outcomeOf(limitOf("k:1", 2), history.Unknown), a, b, claimOf("a"), claimOf("b"), reportOf(history.Complete, "a")), false},
 		"an end whose answer was lost":   {"Limited", answers(limitOf("k:*", 1), a, b, claimOf("a"), outcomeOf(reportOf(history.Complete, "a"), history.Unknown), claimOf("b"), reportOf(history.Complete, "a")), false},
 		"the limits were edited":         {"Limited", answers(limitOf("k:*", 1), a, b, history.Op{Kind: history.Edit, Job: "b", Limits: "j"}, claimOf("a"), claimOf("b"), reportOf(history.Complete, "a")), false},
+		"before a loss":                  {"Limited", lossAt(60, answers(limitOf("k:*", 1), a, b, claimOf("a"), claimOf("b"), reportOf(history.Complete, "a"))), true},
+		"the claim was lost":             {"Limited", lossAt(35, answers(limitOf("k:*", 1), a, b, claimOf("a"), claimOf("b"), reportOf(history.Complete, "a"))), false},
+		"the rule was lost":              {"Limited", lossAt(5, answers(limitOf("k:*", 1), a, b, claimOf("a"), claimOf("b"), reportOf(history.Complete, "a"))), false},
 		"two of a sequence run":          {"Sequential", answers(first, second, claimOf("a"), claimOf("b"), reportOf(history.Heartbeat, "a")), true},
 		"the second starts first":        {"Sequential", answers(first, second, claimOf("b"), claimOf("a")), true},
 		"in order":                       {"Sequential", answers(first, second, claimOf("a"), reportOf(history.Heartbeat, "a"), reportOf(history.Complete, "a"), claimOf("b")), false},

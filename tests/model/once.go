@@ -1,8 +1,6 @@
 package model
 
 import (
-	"slices"
-
 	"osqueue/tests/history"
 )
 
@@ -39,12 +37,7 @@ func (f *facts) completesOnce(v *Verdict) {
 // gone again when a later one came: everything else was lost between them, and it was
 // not said to be in the bucket.
 func (f *facts) mayBeLost(op, later *history.Op) bool {
-	if op.Committed == inBucket {
-		return false
-	}
-	return slices.ContainsFunc(f.h.Faults, func(x history.Fault) bool {
-		return x.Loses && x.Hit && op.Call < x.End && x.Begin < later.Return
-	})
+	return op.Committed != inBucket && f.losesIn(op.Call, later.Return)
 }
 
 func (f *facts) tokensOnce(v *Verdict) {
