@@ -23,7 +23,7 @@ func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	case op.Revision != nil && *op.Revision != j.Details().Revision:
 		code = Revised
 	case edited != nil:
-		code = e.mayGrow(j, edited, op.Quota)
+		code = mayGrow(j, edited, op.Quota, e.quotas(j.Type), e.usage.open(op.Quota.GetAccount()).bytes)
 	}
 	if code == OK && revives {
 		j, code = e.revive(j)
@@ -75,12 +75,12 @@ func setTo[T any](field, value *T) {
 }
 
 // mayGrow checks the quotas of bytes for an edited job. caller has the quota of the caller, which counts if the job is one of its
-// account.
-func (m *Machine) mayGrow(old, j *Job, caller *fsmpb.Quota) Code {
-	more, limits := j.ProducedSize()-old.ProducedSize(), m.quotas(j.Type)
+// account; used are the bytes of that.
+func mayGrow(old, j *Job, caller *fsmpb.Quota, limits [2]quota, used int64) Code {
+	more := j.ProducedSize() - old.ProducedSize()
 	var own quota
 	if caller.GetAccount() == j.Options().Account {
-		own = quota{bytesMax: caller.GetMaxBytes(), bytes: m.usage.open(caller.GetAccount()).bytes}
+		own = quota{bytesMax: caller.GetMaxBytes(), bytes: used}
 	}
 	payload := j.PayloadLen()
 	switch {

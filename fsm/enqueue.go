@@ -87,6 +87,7 @@ type plan struct {
 type outcome struct {
 	job         *Job // the existing job; nil: the new job is added, or repeats one of the plan
 	duplicateOf int  // 1 + the index of the job of the plan that it repeats; 0: none
+	replaced    *Job // what job becomes; nil: it stays
 }
 
 func (f outcome) added() bool { return f.job == nil && f.duplicateOf == 0 }
@@ -138,7 +139,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 		return p.repeats(job.ContentOfNew(p.jobs[k]) == job.ContentOfNew(n))
 	}
 	if p.isHeld(i, n) {
-		return OK
+		return p.checkReplaced(i, n)
 	}
 	if code := p.checkQuotas(n); code != OK {
 		return code
@@ -203,25 +204,25 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		}
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
-	size := job.NewSize(n)
-	if name := n.GetQuota().GetAccount(); name != "" {
-		use(&p.accounts, name, quotaUsage{1, size})
+	p.use(n.Type, n.GetQuota().GetAccount(), quotaUsage{1, job.NewSize(n)})
+}
+
+// use counts what the plan adds.
+func (p *plan) use(jobType, account string, more quotaUsage) {
+	if account != "" {
+		use(&p.accounts, account, more)
 	}
-	p.added.jobs++
-	p.added.bytes += size
-	if q := p.e.types.queues[n.Type]; q != nil && q.settings != nil {
-		use(&p.types, n.Type, quotaUsage{1, size})
+	p.added.jobs += more.jobs
+	p.added.bytes += more.bytes
+	if q := p.e.types.queues[jobType]; q != nil && q.settings != nil {
+		use(&p.types, jobType, more)
 	}
 }
 
 // checkQuotas checks each quota of the type, then the overall one. The payload comes
 // first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	limits, size := p.e.quotas(n.Type), job.NewSize(n)
-	for i, more := range []quotaUsage{p.types[n.Type], p.added} {
-		limits[i].jobs += more.jobs
-		limits[i].bytes += more.bytes
-	}
+	limits, size := p.limits(n.Type), job.NewSize(n)
 	switch {
 	case limits[0].tooLarge(len(n.Payload)) || limits[1].tooLarge(len(n.Payload)):
 		return PayloadTooLarge
@@ -231,6 +232,16 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 		return TooManyBytes
 	}
 	return p.checkAccount(n)
+}
+
+// limits returns the quotas of a type and overall, with what the plan adds.
+func (p *plan) limits(jobType string) [2]quota {
+	limits := p.e.quotas(jobType)
+	for i, more := range []quotaUsage{p.types[jobType], p.added} {
+		limits[i].jobs += more.jobs
+		limits[i].bytes += more.bytes
+	}
+	return limits
 }
 
 // quotas returns the quota of a type, which is zero if it has no settings, and the overall one.
@@ -327,8 +338,14 @@ func (p *plan) carryOut() Result {
 	res := newResult(len(p.jobs))
 	for i, n := range p.jobs {
 		switch f := p.outcomes[i]; {
+		case f.replaced != nil:
+			p.e.storeEdited(f.job, f.replaced)
+			res.Jobs[i], res.Codes[i] = f.replaced, Replaced
 		case f.job != nil:
 			res.Jobs[i], res.Codes[i] = f.job, Duplicate
+			if j := p.e.ids.Get(f.job.ID); j != nil && j.Seq == f.job.Seq {
+				res.Jobs[i] = j // the mutation may have replaced it
+			}
 		case f.duplicateOf > 0:
 			res.Jobs[i], res.Codes[i] = res.Jobs[f.duplicateOf-1], Duplicate
 		default:
@@ -368,7 +385,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Priority:    n.Priority,
 		MaxAttempts: job.AttemptsOf(n.MaxAttempts),
 		CreatedAt:   m.meta.Now,
-		RunAt:       n.RunAtMs,
+		RunAt:       m.runAt(n, m.meta.Now),
 		Opt:         m.usage.options(n, cron),
 	}
 	j.Hold(n.Id, n.Payload)

@@ -163,7 +163,8 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 }
 
 func checkNewJob(n *fsmpb.NewJob) error {
-	known := n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < job.NumScopes &&
+	u := n.GetUnique()
+	known := u.GetOnConflict() < job.NumConflicts && (u.GetOnConflict() == 0 || u.GetScope() == uint32(UniqueWaiting)) && n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < job.NumScopes &&
 		n.GetAfterFailure() < job.NumAfters
 	if !known {
 		return errNewValue

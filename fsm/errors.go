@@ -31,6 +31,7 @@ const (
 	NotDue          // the schedule has fired, or was changed
 	RequestConflict // the request key was used for another request
 	Revised         // the job has another revision
+	Replaced        // a waiting job with the unique key has got the fields of the new one
 	TooManyLimits   // too many patterns have rules
 
 	TooManyTokens // the state has TokensMax tokens
@@ -70,6 +71,7 @@ var codes = [numCodes]struct{ name, text string }{
 	NotDue:            {"not_due", "the schedule is not due"},
 	RequestConflict:   {"request_conflict", "the idempotency key was used for another request; use a fresh key"},
 	Revised:           {"revised", "the job was edited since; read it, and edit it with its new revision"},
+	Replaced:          {"replaced", ""},
 	TooManyLimits:     {"too_many_limits", "too many patterns have rules; remove some"},
 	TooManyTokens:     {"too_many_tokens", "too many tokens; revoke some"},
 	TokenExpired:      {"token_expired", "the token would have expired already; choose a later expiry"},
@@ -87,7 +89,7 @@ func (c Code) String() string {
 }
 
 // Done reports whether the mutation took effect, now or at an earlier request.
-func (c Code) Done() bool { return c == OK || c == Duplicate }
+func (c Code) Done() bool { return c == OK || c == Duplicate || c == Replaced }
 
 // Err returns nil if Done, else an *Error.
 func (c Code) Err() error {

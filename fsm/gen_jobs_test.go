@@ -161,6 +161,10 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	if once(t, 12, "other limits") {
 		n.Limits = pick(t, limitSets, "limits")
 	}
+	if u := n.Unique; u != nil && u.Scope == 1 && once(t, 2, "the newest wins") {
+		u.OnConflict = uint32(1 + roll(t, 2, "conflict"))
+		u.WaitMs, u.MaxWaitMs = odd(t, rapid.SampledFrom([]int64{10, 50, 0}), "wait"), pick(t, []int64{0, 30, 100}, "max wait")
+	}
 	if once(t, 6, "in a sequence") {
 		n.Sequence = pick(t, []string{"s", "t"}, "sequence")
 	}

@@ -15,6 +15,7 @@ type (
 	End          = job.End
 	UniqueScope  = job.UniqueScope
 	AfterFailure = job.AfterFailure
+	OnConflict   = job.OnConflict
 )
 
 // The statuses of a job.
@@ -45,6 +46,13 @@ const (
 	UniqueWaiting = job.UniqueWaiting
 	UniqueActive  = job.UniqueActive
 	UniquePeriod  = job.UniquePeriod
+)
+
+// The effects of an enqueue on a waiting job with its unique key.
+const (
+	ConflictKeep     = job.ConflictKeep
+	ConflictReplace  = job.ConflictReplace
+	ConflictDebounce = job.ConflictDebounce
 )
 
 // The effects of the end of an earlier job.

@@ -122,16 +122,21 @@ func (m *model) editJob(op *fsmpb.EditJob) fsm.Result {
 	if j == nil {
 		return answer(fsm.OK, old)
 	}
+	return answer(fsm.OK, m.storeFields(old, j))
+}
+
+// storeFields puts a job with other fields in the place of a waiting one.
+func (m *model) storeFields(old, fields *fsm.Job) *fsm.Job {
 	content := fsm.ContentOf(old)
-	j = m.change(old, func(to *fsm.Job) {
-		*to = *withExecution(j)
+	j := m.change(old, func(to *fsm.Job) {
+		*to = *withExecution(fields)
 		if to.Status != fsm.Blocked {
 			to.Status = m.ready(to)
 		}
 		details(to, func(d *fsm.Details) { d.Revision, d.Content = d.Revision+1, content })
 	})
 	m.events = append(m.events, event{kind: fsm.JobEdited, id: j.ID, from: j.Status, to: j.Status})
-	return answer(fsm.OK, j)
+	return j
 }
 
 // withFields is a copy of a job with the fields of an edit; nil if they are as before.

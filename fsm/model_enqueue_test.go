@@ -38,6 +38,7 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 // addAll adds jobs and notes in res what became of each. At the first fault it
 // stops, says which job is to blame, and leaves the clearing up to the caller.
 func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, scope *fsmpb.Scope, res fsm.Result) (blamed int, code fsm.Code) {
+	m.touched = nil
 	var added []string
 	for i, n := range jobs {
 		var isNew bool
@@ -79,7 +80,7 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 		return old, false, fsm.Duplicate
 	}
 	if holder := m.holder(j, nil); holder != nil {
-		return holder, false, fsm.Duplicate
+		return m.replace(holder, j, n)
 	}
 	if code := m.overQuota(j); code != fsm.OK {
 		return nil, false, code
@@ -92,8 +93,60 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 			return nil, false, fsm.NoSuchBatch
 		}
 	}
+	m.touch(j.ID)
 	m.enter(j)
 	return j, true, fsm.OK
+}
+
+// replace gives the fields of a new job to the waiting job that holds its key, if it asks for that. A job is replaced once
+// in a mutation, and not if the mutation has added it.
+func (m *model) replace(old, j *fsm.Job, n *fsmpb.NewJob) (*fsm.Job, bool, fsm.Code) {
+	waits := old.Status == fsm.Blocked || old.Status == fsm.Scheduled || old.Status == fsm.Unclaimed
+	if n.Unique.OnConflict == 0 || !waits || m.touched[old.ID] {
+		return old, false, fsm.Duplicate
+	}
+	to := *old
+	o := *old.Options()
+	to.Priority, to.MaxAttempts = j.Priority, j.MaxAttempts
+	to.SetPayload(n.Payload)
+	o.Tags, o.Limits, o.Headers = j.Options().Tags, j.Options().Limits, j.Options().Headers
+	to.Opt = &o
+	if at := m.wantedRunAt(n, old.CreatedAt); at != 0 {
+		to.RunAt = at
+	}
+	was := old.Options()
+	headers := func(a, b *fsmpb.Header) bool { return a.Name == b.Name && a.Value == b.Value }
+	if to.Priority == old.Priority && to.MaxAttempts == old.MaxAttempts && to.RunAt == old.RunAt &&
+		string(to.Payload()) == string(old.Payload()) && (to.Payload() == nil) == (old.Payload() == nil) &&
+		slices.Equal(o.Tags, was.Tags) && slices.Equal(o.Limits, was.Limits) && slices.EqualFunc(o.Headers, was.Headers, headers) {
+		return old, false, fsm.Duplicate
+	}
+	if code := m.overEdited(old, &to, n.Quota); code != fsm.OK {
+		return nil, false, code
+	}
+	m.touch(old.ID)
+	return m.storeFields(old, &to), false, fsm.Replaced
+}
+
+// touch notes a job that the enqueue has added or replaced.
+func (m *model) touch(id string) {
+	if m.touched == nil {
+		m.touched = map[string]bool{}
+	}
+	m.touched[id] = true
+}
+
+// wantedRunAt is the run time that an enqueue asks for a job that was created at a time, or 0.
+func (m *model) wantedRunAt(n *fsmpb.NewJob, created int64) int64 {
+	u := n.Unique
+	if fsm.OnConflict(u.GetOnConflict()) != fsm.ConflictDebounce {
+		return n.RunAtMs
+	}
+	at := sum(m.meta.Now, max(u.WaitMs, 0))
+	if u.MaxWaitMs > 0 {
+		at = min(at, sum(created, u.MaxWaitMs))
+	}
+	return at
 }
 
 // enter adds a job that passed the checks, or needs none.
@@ -111,7 +164,7 @@ func (m *model) enter(j *fsm.Job) {
 func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	j := &fsm.Job{
 		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type,
-		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs,
+		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: m.wantedRunAt(n, m.meta.Now),
 		Exec: &fsm.Execution{
 			LeaseMs: n.LeaseMs,
 		},

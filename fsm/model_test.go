@@ -18,8 +18,9 @@ import (
 // results keep the old records, and a refused mutation is undone by putting the old lists
 // back.
 type model struct {
-	opening    string // id of the batch that a mutation makes together with jobs, while it is applied
-	dying      uint64 // the instance of the worker that dies; 0: all of its name
+	touched    map[string]bool // ids of the jobs that the enqueue has added or replaced
+	opening    string          // id of the batch that a mutation makes together with jobs, while it is applied
+	dying      uint64          // the instance of the worker that dies; 0: all of its name
 	meta       fsm.Meta
 	jobs       []*fsm.Job           // in FIFO order
 	workers    []*fsm.Worker        // by name

@@ -1444,7 +1444,14 @@ type Unique struct {
 	// fsm.UniqueScope.
 	Scope uint32 `protobuf:"varint,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Of the scope "period".
-	PeriodMs      int64 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
+	PeriodMs int64 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
+	// What becomes of a waiting job that holds the key (job.OnConflict), of an enqueue only; a job
+	// keeps neither it nor the following.
+	OnConflict uint32 `protobuf:"varint,4,opt,name=on_conflict,json=onConflict,proto3" json:"on_conflict,omitempty"`
+	// Of "debounce": the job runs so long after the last enqueue, but not later than max_wait_ms
+	// after the first; 0 is no maximum.
+	WaitMs        int64 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	MaxWaitMs     int64 `protobuf:"varint,6,opt,name=max_wait_ms,json=maxWaitMs,proto3" json:"max_wait_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1496,6 +1503,27 @@ func (x *Unique) GetScope() uint32 {
 func (x *Unique) GetPeriodMs() int64 {
 	if x != nil {
 		return x.PeriodMs
+	}
+	return 0
+}
+
+func (x *Unique) GetOnConflict() uint32 {
+	if x != nil {
+		return x.OnConflict
+	}
+	return 0
+}
+
+func (x *Unique) GetWaitMs() int64 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+func (x *Unique) GetMaxWaitMs() int64 {
+	if x != nil {
+		return x.MaxWaitMs
 	}
 	return 0
 }
@@ -5322,11 +5350,15 @@ const file_entry_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x17\n" +
 	"\abase_ms\x18\x02 \x01(\x03R\x06baseMs\x12\x15\n" +
 	"\x06cap_ms\x18\x03 \x01(\x03R\x05capMs\x12%\n" +
-	"\x0ejitter_percent\x18\x04 \x01(\rR\rjitterPercent\"M\n" +
+	"\x0ejitter_percent\x18\x04 \x01(\rR\rjitterPercent\"\xa7\x01\n" +
 	"\x06Unique\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\rR\x05scope\x12\x1b\n" +
-	"\tperiod_ms\x18\x03 \x01(\x03R\bperiodMs\"\x9c\x01\n" +
+	"\tperiod_ms\x18\x03 \x01(\x03R\bperiodMs\x12\x1f\n" +
+	"\von_conflict\x18\x04 \x01(\rR\n" +
+	"onConflict\x12\x17\n" +
+	"\await_ms\x18\x05 \x01(\x03R\x06waitMs\x12\x1e\n" +
+	"\vmax_wait_ms\x18\x06 \x01(\x03R\tmaxWaitMs\"\x9c\x01\n" +
 	"\bNewBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +

@@ -1500,6 +1500,21 @@ func (m *Unique) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MaxWaitMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxWaitMs))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.WaitMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitMs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.OnConflict != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OnConflict))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.PeriodMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PeriodMs))
 		i--
@@ -5398,6 +5413,15 @@ func (m *Unique) SizeVT() (n int) {
 	}
 	if m.PeriodMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.PeriodMs))
+	}
+	if m.OnConflict != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OnConflict))
+	}
+	if m.WaitMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.WaitMs))
+	}
+	if m.MaxWaitMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxWaitMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10227,6 +10251,63 @@ func (m *Unique) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.PeriodMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OnConflict", wireType)
+			}
+			m.OnConflict = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OnConflict |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WaitMs", wireType)
+			}
+			m.WaitMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.WaitMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxWaitMs", wireType)
+			}
+			m.MaxWaitMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxWaitMs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

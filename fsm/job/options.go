@@ -69,6 +69,23 @@ func ParseUniqueScope(name string) (s UniqueScope, ok bool) {
 	return ParseName[UniqueScope](scopeNames[:], name)
 }
 
+// OnConflict is what an enqueue does if a waiting job holds its unique key.
+type OnConflict uint8
+
+// The choices.
+const (
+	ConflictKeep     OnConflict = iota // it is a duplicate
+	ConflictReplace                    // the waiting job gets the fields of the new one
+	ConflictDebounce                   // likewise, and it runs a while after the last enqueue
+
+	NumConflicts = iota
+)
+
+var conflictNames = [NumConflicts]string{"keep", "replace", "debounce"}
+
+// String returns the choice's name as used on the wire.
+func (c OnConflict) String() string { return NameOf(conflictNames[:], c) }
+
 // AfterFailure is the effect on a waiting job if a job that it waits for dies or is
 // cancelled.
 type AfterFailure uint8

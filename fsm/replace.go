@@ -1,0 +1,69 @@
+package fsm
+
+import (
+	"slices"
+
+	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
+)
+
+// checkReplaced decides whether the holder of the unique key of job i gets its fields, and whether it may grow so. A job is
+// replaced once in a plan.
+func (p *plan) checkReplaced(i int, n *fsmpb.NewJob) Code {
+	old := p.outcomes[i].job
+	if old == nil || n.Unique.OnConflict == uint32(ConflictKeep) || old.Status != Blocked && old.Status != Scheduled && old.Status != Unclaimed {
+		return OK
+	}
+	if slices.ContainsFunc(p.outcomes[:i], func(f outcome) bool { return f.replaced != nil && f.job == old }) {
+		return OK
+	}
+	j := p.e.replaced(old, n)
+	if j == nil {
+		return OK
+	}
+	account := n.GetQuota().GetAccount()
+	used := p.e.usage.open(account).bytes + p.accounts[account].bytes
+	if code := mayGrow(old, j, n.Quota, p.limits(n.Type), used); code != OK {
+		return code
+	}
+	p.use(j.Type, j.Options().Account, quotaUsage{bytes: j.ProducedSize() - old.ProducedSize()})
+	p.outcomes[i].replaced = j
+	return OK
+}
+
+// replaced returns a copy of a waiting job with the fields of a new one, or nil if they are the same.
+func (e *entry) replaced(old *Job, n *fsmpb.NewJob) *Job {
+	j := *old
+	j.Priority, j.MaxAttempts = n.Priority, job.AttemptsOf(n.MaxAttempts)
+	j.SetPayload(n.Payload)
+	if at := e.runAt(n, old.CreatedAt); at != 0 {
+		j.RunAt = at
+	}
+	o, was := *old.Options(), old.Options()
+	o.Tags, o.Limits, o.Headers = job.CloneStrings(job.Distinct(n.Tags)), job.CloneStrings(n.Limits), job.CloneHeaders(n.Headers)
+	sameHeaders := slices.EqualFunc(o.Headers, was.Headers, func(a, b *fsmpb.Header) bool { return a.Name == b.Name && a.Value == b.Value })
+	if !slices.Equal(o.Tags, was.Tags) || !slices.Equal(o.Limits, was.Limits) || !sameHeaders {
+		if j.Opt = &o; o.Zero() {
+			j.Opt = nil
+		}
+		e.usage.share(&j)
+	}
+	if j == *old {
+		return nil
+	}
+	j.Hold(old.ID, n.Payload)
+	return &j
+}
+
+// runAt returns the run time that an enqueue gives a job that was created at a time; 0: none.
+func (m *Machine) runAt(n *fsmpb.NewJob, createdAt int64) int64 {
+	u := n.Unique
+	if u.GetOnConflict() != uint32(ConflictDebounce) {
+		return n.RunAtMs
+	}
+	at := later(m.meta.Now, max(u.WaitMs, 0))
+	if u.MaxWaitMs > 0 {
+		at = min(at, later(createdAt, u.MaxWaitMs))
+	}
+	return at
+}
