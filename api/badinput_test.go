@@ -160,6 +160,7 @@ var badMembers = map[string][]string{
 	"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
 	"limits":    append(items(badNames), `[""]`, `[null]`, `["`+strings.Repeat("x", 101)+`"]`, `["a*"]`, `["type:t"]`, `["group:t"]`, `[".."]`, `["a","b","c","d","e","f","g","h","i"]`),
 	"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
+	"uniqueFields": append(items(badNames), `[""]`, `["absent"]`), "onConflict": append([]string{`"replace"`, `"debounce"`}, badWords...), "debounceMs": append([]string{`1`}, badDurations...), "debounceMaxMs": append([]string{`1`}, badDurations...),
 	"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
 	"afterFailure": badWords, "batchId": badIDs,
 	"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),

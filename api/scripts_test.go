@@ -151,6 +151,9 @@ func TestInvalidLimits(t *testing.T)     { play(t) }
 func TestLimitsOfTenants(t *testing.T)   { play(t) }
 func TestLimitsNeedATenant(t *testing.T) { play(t) }
 func TestSequences(t *testing.T)         { play(t) }
+func TestTheNewestWins(t *testing.T)     { play(t) }
+func TestDebounce(t *testing.T)          { play(t) }
+func TestUniqueFields(t *testing.T)      { play(t) }
 
 // Of logs.http.
 

@@ -79,6 +79,13 @@ func sealPayload(ctx context.Context, with Cipher, job NewJob, to, id string) (N
 	if with == nil || job.Payload == nil {
 		return job, nil
 	}
+	if len(job.UniqueFields) > 0 { // the server cannot read them
+		key, err := v1.UniqueKey(job.Payload, job.UniqueFields)
+		if err != nil {
+			return job, fmt.Errorf("uniqueFields %w", err)
+		}
+		job.Unique.Key, job.UniqueFields = key, nil
+	}
 	if !v1.ValidJSON(job.Payload) {
 		return job, fmt.Errorf("payload %w", errRaw)
 	}

@@ -42,7 +42,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 
 // enqueued returns the result for the job that was sent with the given id.
 func enqueued(out v1.Enqueued, id string, r *Receipt) Enqueued {
-	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
+	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Replaced: out.Replaced, Committed: r.Committed()}
 	if out.Duplicate && out.JobID != id {
 		e.Holder = out.JobID
 	}
@@ -180,6 +180,9 @@ func EncodeJob(job NewJob) ([]byte, error) {
 		UniqueKey:    job.Unique.Key,
 		UniqueScope:  job.Unique.Scope,
 		UniqueMs:     inMilliseconds(job.Unique.Period),
+		UniqueFields: job.UniqueFields,
+		OnConflict:   job.OnConflict,
+		DebounceMs:   inMilliseconds(job.Debounce), DebounceMaxMs: inMilliseconds(job.DebounceMax),
 		After:        job.After,
 		AfterFailure: job.AfterFailure,
 		StartBefore:  unixMs(job.StartBefore),

@@ -53,6 +53,14 @@ type NewJob struct {
 	Sequence string
 	// Unique prevents a second job of the same type with the same key.
 	Unique Unique
+	// UniqueFields are members of the payload whose values make the unique key, in place of Unique.Key; at most 16.
+	UniqueFields []string
+	// OnConflict is what becomes of a waiting job that has reserved the key: v1.ConflictKeep (the default, also ""),
+	// v1.ConflictReplace, which gives it the fields of this one, or v1.ConflictDebounce, which also lets it run Debounce
+	// after the last enqueue, but not later than DebounceMax (0: no maximum) after the first.
+	OnConflict  string
+	Debounce    time.Duration
+	DebounceMax time.Duration
 	// After are the ids of jobs that must complete before this job becomes
 	// available. They must exist or be part of the same batch.
 	After []string
@@ -124,6 +132,7 @@ type Enqueued struct {
 	// Duplicate is true if nothing was added, because the job existed already or
 	// another job has reserved its unique key.
 	Duplicate bool
+	Replaced  bool // the other job has got the fields of this one
 	// Holder is the id of the other job that has reserved the unique key; "" if
 	// there is none.
 	Holder string

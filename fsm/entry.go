@@ -129,7 +129,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_StateChecked:
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
 	case *fsmpb.Mutation_PutCron:
-		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed
+		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed && op.PutCron.Job.GetUnique().GetOnConflict() == 0
 		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()), CheckCronHeaders(op.PutCron.GetJob().GetHeaders()))
 	case *fsmpb.Mutation_CreateToken:
 		t := op.CreateToken.GetToken()
@@ -157,7 +157,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return cmp.Or(checkQuota(b.Quota), checkNewJob(b.Callback))
+		return cmp.Or(need(b.Callback.GetUnique().GetOnConflict() == 0, errNewValue), checkQuota(b.Quota), checkNewJob(b.Callback))
 	}
 	return nil
 }

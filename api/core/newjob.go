@@ -132,11 +132,28 @@ func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
 }
 
 func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
-	l := s.limits
+	l, key := s.limits, in.UniqueKey
+	if len(in.UniqueFields) > 0 {
+		if err := s.checkUniqueFields(in); err != nil {
+			return err
+		}
+		made, err := v1.UniqueKey(in.Payload, in.UniqueFields)
+		if err != nil {
+			return Bad("uniqueFields", "%v", err)
+		}
+		key = made
+	}
 	if err := l.CheckNewName("uniqueKey", in.UniqueKey); err != nil {
 		return err
 	}
+	conflict, err := s.readConflict(in, key)
+	if err != nil {
+		return err
+	}
 	scope, known := fsm.UniqueActive, true
+	if conflict != 0 {
+		scope = fsm.UniqueWaiting
+	}
 	if in.UniqueScope != "" {
 		scope, known = fsm.ParseUniqueScope(in.UniqueScope)
 	}
@@ -147,16 +164,63 @@ func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
 		return err
 	}
 	switch {
-	case in.UniqueKey == "" && in.UniqueScope != "":
+	case key == "" && in.UniqueScope != "":
 		return Bad("uniqueScope", "needs a uniqueKey")
 	case scope != fsm.UniquePeriod && in.UniqueMs != 0:
 		return Bad("uniqueMs", "needs the uniqueScope %q", v1.UniquePeriod)
 	case scope == fsm.UniquePeriod && in.UniqueMs == 0:
 		return Bad("uniqueMs", "is missing; the uniqueScope %q needs it", v1.UniquePeriod)
-	case in.UniqueKey != "":
-		job.Unique = &fsmpb.Unique{Key: in.UniqueKey, Scope: uint32(scope), PeriodMs: in.UniqueMs}
+	case key != "":
+		job.Unique = &fsmpb.Unique{
+			Key: key, Scope: uint32(scope), PeriodMs: in.UniqueMs, OnConflict: conflict, WaitMs: in.DebounceMs, MaxWaitMs: in.DebounceMaxMs,
+		}
 	}
 	return nil
+}
+
+// uniqueFieldsMax bounds the members of a payload that make a unique key.
+const uniqueFieldsMax = 16
+
+func (s *jobReader) checkUniqueFields(in *v1.NewJob) error {
+	if n := len(in.UniqueFields); n > uniqueFieldsMax {
+		return Bad("uniqueFields", "has %d items; at most %d are allowed", n, uniqueFieldsMax)
+	}
+	if in.UniqueKey != "" {
+		return Bad("uniqueFields", "cannot be combined with uniqueKey")
+	}
+	for i, name := range in.UniqueFields {
+		if name == "" {
+			return Bad(fmt.Sprintf("uniqueFields[%d]", i), "is empty")
+		}
+	}
+	return s.limits.CheckNewNames("uniqueFields", in.UniqueFields)
+}
+
+// readConflict checks what a job does to a waiting one with its unique key.
+func (s *jobReader) readConflict(in *v1.NewJob, key string) (uint32, error) {
+	l := s.limits
+	conflict, err := Choice("onConflict", in.OnConflict, fsm.ConflictKeep, fsm.ConflictReplace, fsm.ConflictDebounce)
+	if err = cmp.Or(err, CheckMs("debounceMs", in.DebounceMs, l.Delay), CheckMs("debounceMaxMs", in.DebounceMaxMs, l.Delay)); err != nil {
+		return 0, err
+	}
+	debounces := fsm.OnConflict(conflict) == fsm.ConflictDebounce
+	switch {
+	case conflict != 0 && key == "":
+		return 0, Bad("onConflict", "needs a uniqueKey or uniqueFields")
+	case conflict != 0 && in.UniqueScope != "" && in.UniqueScope != v1.UniqueWaiting:
+		return 0, Bad("onConflict", "needs the uniqueScope %q", v1.UniqueWaiting)
+	case debounces && in.DebounceMs == 0:
+		return 0, Bad("debounceMs", "is missing; onConflict %q needs it", v1.ConflictDebounce)
+	case !debounces && in.DebounceMs != 0:
+		return 0, Bad("debounceMs", "needs onConflict %q", v1.ConflictDebounce)
+	case !debounces && in.DebounceMaxMs != 0:
+		return 0, Bad("debounceMaxMs", "needs onConflict %q", v1.ConflictDebounce)
+	case debounces && in.DebounceMaxMs != 0 && in.DebounceMaxMs < in.DebounceMs:
+		return 0, Bad("debounceMaxMs", "is %d, less than debounceMs", in.DebounceMaxMs)
+	case debounces && (in.RunAt != 0 || in.DelayMs != 0):
+		return 0, Bad("onConflict", "%q cannot be combined with runAt or delayMs", v1.ConflictDebounce)
+	}
+	return conflict, nil
 }
 
 // readAfter takes ids unchecked: the jobs may come from legacy documents.

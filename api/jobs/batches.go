@@ -108,6 +108,7 @@ func (s *jobs) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	}{
 		{"batchId", in.BatchID != ""},
 		{"uniqueKey", in.UniqueKey != ""},
+		{"uniqueFields", len(in.UniqueFields) > 0},
 		{"after", len(in.After) > 0},
 		{"afterFailure", in.AfterFailure != ""},
 		{"delayMs", in.DelayMs != 0},

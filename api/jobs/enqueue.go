@@ -33,6 +33,7 @@ func (s *jobs) enqueue(c *core.Call) error {
 	c.Out = core.Text(c.Out, "jobId", core.EnqueuedID(res, 0, job))
 	c.Out = core.LsnText(c.Out, c.Lsn)
 	c.Out = core.FlagIf(c.Out, "duplicate", isDuplicate(res, 0))
+	c.Out = core.FlagIf(c.Out, "replaced", len(res.Codes) == 1 && res.Codes[0] == fsm.Replaced)
 	c.Out = append(c.Out, '}')
 	return c.Send()
 }
@@ -89,7 +90,7 @@ func (s *jobs) nameMissing(c *core.Call, err error, job *fsmpb.NewJob, batch []*
 }
 
 func isDuplicate(res fsm.Result, i int) bool {
-	return i < len(res.Codes) && res.Codes[i] == fsm.Duplicate
+	return i < len(res.Codes) && (res.Codes[i] == fsm.Duplicate || res.Codes[i] == fsm.Replaced)
 }
 
 // appendEnqueued appends the fields of a v1.BatchEnqueued.

@@ -146,6 +146,7 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		{"runAt", in.RunAt != 0},
 		{"delayMs", in.DelayMs != 0},
 		{"startBefore", in.StartBefore != 0},
+		{"onConflict", in.OnConflict != ""},
 		{"after", len(in.After) > 0},
 		{"afterFailure", in.AfterFailure != ""},
 		{"batchId", in.BatchID != ""},

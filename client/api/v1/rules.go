@@ -2,11 +2,16 @@ package v1
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -48,6 +53,36 @@ func QueueType(name string) (jobType string, ok bool) {
 		return name, name != ""
 	}
 	return rest, rest == "" || rest[0] == '~'
+}
+
+// UniqueKey returns the unique key that the values of members of a payload make: a hash of their canonical JSON (RFC 8785). A
+// member that is absent counts as null, but one of them must be there.
+func UniqueKey(payload []byte, fields []string) (string, error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(payload, &members); err != nil || members == nil {
+		return "", errors.New("need a payload that is an object and not encrypted")
+	}
+	var values jsontext.Value = []byte{'['}
+	found := false
+	for i, name := range fields {
+		if i > 0 {
+			values = append(values, ',')
+		}
+		value, there := members[name]
+		if !there {
+			value = []byte("null")
+		}
+		found = found || there
+		values = append(values, value...)
+	}
+	if values = append(values, ']'); !found {
+		return "", fmt.Errorf("name %q, of which the payload has none (or it is encrypted)", fields)
+	}
+	if err := values.Canonicalize(); err != nil {
+		return "", fmt.Errorf("cannot be compared: %w", err)
+	}
+	sum := sha256.Sum256(append([]byte(strings.Join(fields, "\x00")+"\x00"), values...))
+	return "fields:" + hex.EncodeToString(sum[:16]), nil
 }
 
 // LacksWorker reports whether a type has available jobs that none of the workers takes.

@@ -224,6 +224,15 @@ type NewJob struct {
 	// now
 	UniqueScope string `json:"uniqueScope,omitzero"`
 	UniqueMs    int64  `json:"uniqueMs,omitzero"` // Of the scope `period`
+	// In place of `uniqueKey`: members of the payload, an object, whose values make the key
+	UniqueFields []string `json:"uniqueFields,omitzero"`
+	// If a job that waits holds the key: change nothing, give it the payload, headers, priority, tags,
+	// limits, attempts and run time of this one, or do so and let it run `debounceMs` from now. The
+	// scope is `waiting` then
+	OnConflict string `json:"onConflict,omitzero"`
+	DebounceMs int64  `json:"debounceMs,omitzero"` // Of `debounce`, also for a new job
+	// It runs at the latest so long after it was first enqueued; absent is no maximum
+	DebounceMaxMs int64 `json:"debounceMaxMs,omitzero"`
 	// Ids of the jobs that must complete before this one can be claimed; they exist, or are in the
 	// same request
 	After []string `json:"after,omitzero"`
@@ -243,6 +252,13 @@ const (
 	UniqueWaiting = "waiting"
 	UniqueActive  = "active"
 	UniquePeriod  = "period"
+)
+
+// The values of NewJob.OnConflict.
+const (
+	ConflictKeep     = "keep"
+	ConflictReplace  = "replace"
+	ConflictDebounce = "debounce"
 )
 
 // The values of NewJob.AfterFailure.
@@ -291,6 +307,8 @@ type Enqueued struct {
 	LSN   string `json:"lsn"`
 	// The job existed already, or another job has its unique key
 	Duplicate bool `json:"duplicate,omitzero"`
+	// The job with the unique key has got the fields of this one
+	Replaced bool `json:"replaced,omitzero"`
 }
 
 // Batch enqueues all of its jobs or none: POST /v1/jobs/batch.

@@ -31,6 +31,8 @@ type jobFlags struct {
 	sequence    string
 	headers     []string // NAME=VALUE
 	unique      client.Unique
+	conflict    view.Conflict
+	fields      []string
 }
 
 func (f *jobFlags) bind(flags *pflag.FlagSet) {
@@ -50,7 +52,8 @@ func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.limits, "limit", nil, "key of a limit, such as customer:7, that must have room before the job starts; may be given several times")
 	flags.StringVar(&f.sequence, "sequence", "", "name of a sequence: the job waits until all earlier jobs of it have ended")
 	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
-	flags.Var(view.Value(&f.unique, "key", view.ParseUnique, nil), "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
+	flags.Var(view.Value(&f.unique, "key", f.readUnique, nil), "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH. KEY:replace: a waiting job with the key gets the fields of this one. KEY:debounce:30s[:max=5m]: likewise, and it runs 30s after the last submit")
+	flags.StringSliceVar(&f.fields, "unique-fields", nil, "members of the payload whose values make the key, in place of KEY: --unique-fields order,step")
 }
 
 func (f *jobFlags) check() error {
@@ -67,11 +70,23 @@ func (f *jobFlags) check() error {
 	return nil
 }
 
+// readUnique reads the flag --unique.
+func (f *jobFlags) readUnique(text string) (u client.Unique, err error) {
+	if text, f.conflict, err = view.CutConflict(text); err != nil {
+		return u, err
+	}
+	if text == "" && f.conflict.Kind != "" { // of --unique-fields
+		return u, nil
+	}
+	return view.ParseUnique(text)
+}
+
 // job returns a job with the values of the flags.
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
 		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Retain: f.retain, Backoff: f.backoff,
 		Group: f.group, Tags: f.tags, Limits: f.limits, Sequence: f.sequence, Unique: f.unique,
+		UniqueFields: f.fields, OnConflict: f.conflict.Kind, Debounce: f.conflict.Wait, DebounceMax: f.conflict.Max,
 	}
 	for _, h := range f.headers {
 		if job.Headers == nil {
@@ -122,6 +137,12 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	}
 	if in.UniqueKey != "" || in.UniqueScope != "" {
 		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: view.FromMs(in.UniqueMs)}
+	}
+	if in.UniqueFields != nil {
+		job.UniqueFields = in.UniqueFields
+	}
+	if in.OnConflict != "" {
+		job.OnConflict, job.Debounce, job.DebounceMax = in.OnConflict, view.FromMs(in.DebounceMs), view.FromMs(in.DebounceMaxMs)
 	}
 	if in.Tags != nil {
 		job.Tags = in.Tags

@@ -97,6 +97,33 @@ waiting (until it is claimed), active (until it has ended; the default) or
 period:LENGTH, as in order-7:period:1h. If the key itself ends like a scope, add a
 scope.`
 
+// Conflict is what ParseConflict reads.
+type Conflict struct {
+	Kind      string // as client.NewJob.OnConflict
+	Wait, Max time.Duration
+}
+
+// CutConflict cuts :replace or :debounce:WAIT[:max=WAIT] off a unique key.
+func CutConflict(text string) (rest string, c Conflict, err error) {
+	if rest, ok := strings.CutSuffix(text, ":"+v1.ConflictReplace); ok {
+		return rest, Conflict{Kind: v1.ConflictReplace}, nil
+	}
+	parts := strings.Split(text, ":")
+	if last, ok := strings.CutPrefix(parts[len(parts)-1], "max="); ok && len(parts) > 3 {
+		if c.Max, err = ParseSpan(last); err != nil {
+			return text, c, err
+		}
+		parts = parts[:len(parts)-1]
+	}
+	n := len(parts)
+	if n < 3 || parts[n-2] != v1.ConflictDebounce {
+		return text, Conflict{}, nil
+	}
+	c.Kind = v1.ConflictDebounce
+	c.Wait, err = ParseSpan(parts[n-1])
+	return strings.Join(parts[:n-2], ":"), c, err
+}
+
 // ParseUnique parses KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may contain
 // colons.
 func ParseUnique(text string) (client.Unique, error) {
