@@ -85,7 +85,7 @@ func countAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	if mut.GetComplete().GetLog() != "" {
 		met["log "+r.Code.String()]++
 	}
-	if mut.GetHeartbeat() == nil && mut.GetChange() == nil && mut.GetGroup() == nil {
+	if mut.GetHeartbeat() == nil && mut.GetChange() == nil && mut.GetGroup() == nil && mut.GetEnqueue() == nil {
 		return
 	}
 	for _, c := range r.Codes {
@@ -135,6 +135,7 @@ func countJobs(met map[string]int, jobs []*fsm.Job) {
 
 // mustMeet lists the events that a few thousand logs must contain.
 const mustMeet = `Enqueue ok
+Enqueue item replaced
 Enqueue no_id
 Enqueue id_taken
 Enqueue no_such_job

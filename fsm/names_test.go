@@ -18,7 +18,7 @@ func TestCodes(t *testing.T) {
 			t.Errorf("code %d has the name %q", c, name)
 		}
 		seen[name] = true
-		if done := c == fsm.OK || c == fsm.Duplicate; c.Done() != done || (err == nil) != done {
+		if done := c == fsm.OK || c == fsm.Duplicate || c == fsm.Replaced; c.Done() != done || (err == nil) != done {
 			t.Errorf("%v: done %v, error %v", c, c.Done(), err)
 		}
 		if err != nil && (err.Error() == "" || !errors.Is(err, &fsm.Error{Code: c}) || errors.Is(err, &fsm.Error{})) {

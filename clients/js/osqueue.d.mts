@@ -23,6 +23,12 @@ export interface JobMembers {
   /** The worker gets them with the job in every attempt. */
   headers?: { [name: string]: string };
   uniqueKey?: string;
+  /** Members of the payload that make the key, in its place. */
+  uniqueFields?: string[];
+  /** What becomes of a waiting job with the key. */
+  onConflict?: "keep" | "replace" | "debounce";
+  debounceMs?: number;
+  debounceMaxMs?: number;
   uniqueScope?: "waiting" | "active" | "period";
   uniqueMs?: number;
   /** Ids of jobs that must complete first. */

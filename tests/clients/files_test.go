@@ -27,7 +27,7 @@ func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
 		"clients/python/osqueue.py": 500, "clients/python/README.md": 36,
-		"clients/js/osqueue.mjs": 530, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 200,
+		"clients/js/osqueue.mjs": 530, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 205,
 	} {
 		all := lines(t, path)
 		if len(all) > most {

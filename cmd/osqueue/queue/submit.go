@@ -126,6 +126,9 @@ func noteHolder(g *view.Globals, e client.Enqueued) error {
 	if e.Holder == "" {
 		return nil
 	}
+	if e.Replaced {
+		return view.WritePlain(g.Err, fmt.Sprintf("job %s waits with the unique key, and has got the fields of this one\n", e.Holder))
+	}
 	return view.WritePlain(g.Err, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
 }
 
