@@ -135,8 +135,21 @@ func TestTooManyAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	accept(t, m, plainBranch)
-	dial(t, m, "x") // there is a place again
-	<-sorting
+	for again := true; again; { // there is a place again, soon after the branch has accepted
+		c := dial(t, m, "")
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_, _ = c.Read(make([]byte, 1))
+		}()
+		select {
+		case <-sorting:
+			again = false
+			_, err := io.WriteString(c, "x")
+			check(t, err)
+		case <-closed:
+		}
+	}
 	accept(t, m, plainBranch)
 }
 
