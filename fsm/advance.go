@@ -69,7 +69,7 @@ func (e *entry) fire(t timer) {
 	case timerResume:
 		e.resume(e.types.queues[t.key])
 	case timerLimit:
-		e.limitTime(t.key)
+		limiting{e}.timeCame(t.key)
 	case timerExpiry:
 		e.expire(e.ids.Get(t.key))
 	}

@@ -147,9 +147,9 @@ func (e *entry) decide(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_SetQueue:
 		return e.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_SetLimit:
-		return e.setLimit(op.SetLimit)
+		return limiting{e}.set(op.SetLimit)
 	case *fsmpb.Mutation_ThrottleLimit:
-		return e.throttleLimit(op.ThrottleLimit)
+		return limiting{e}.throttle(op.ThrottleLimit)
 	case *fsmpb.Mutation_Group:
 		return e.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:

@@ -97,7 +97,7 @@ func (b *Builder) AddLimit(r *Limit) error {
 	l := &b.m.types.limits
 	used := max(r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) > 0
 	valid := min(r.Level, r.LevelAtMs, r.HeldUntilMs, r.OpensAtMs) >= 0 && validRule(r.Rule) &&
-		(job.ValidKey(r.Name) && (used || r.Rule != nil) || validPattern(r.Name) && !used && r.Rule != nil)
+		(job.ValidKey(r.Name) && (used || r.Rule != nil) || job.ValidPattern(r.Name) && !used && r.Rule != nil)
 	return add("limit", r.Name, l.records.Find(r) != nil, need(valid, errRange), func() {
 		l.records.Set(r)
 		if r.Rule != nil {

@@ -117,7 +117,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_SetLimit:
-		return need(validPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), job.ErrLimits)
+		return need(job.ValidPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), job.ErrLimits)
 	case *fsmpb.Mutation_ThrottleLimit:
 		return need(job.ValidKey(op.ThrottleLimit.GetKey()), job.ErrLimits)
 	case *fsmpb.Mutation_Group:

@@ -8,7 +8,6 @@ import (
 
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
-	"osqueue/fsm/job"
 	"osqueue/fsm/tenants"
 )
 
@@ -18,15 +17,6 @@ const (
 	parkMax       = 1_000 // lanes that the claims of one entry move
 	usesMax       = 1_000_000
 )
-
-// validPattern reports whether a rule can have the pattern.
-func validPattern(pattern string) bool {
-	prefix, found := strings.CutSuffix(pattern, "*")
-	if !found {
-		return job.ValidKey(pattern)
-	}
-	return len(prefix) < LimitNameMax+tenants.Max+1 && (prefix == "" || strings.HasSuffix(prefix, tenants.End) || job.ValidKey(prefix))
-}
 
 // limits has the rules of limits by key and the keys in use. lane.go has the jobs that wait for them.
 type limits struct {
@@ -219,8 +209,11 @@ func (k *limitKey) nextTime() int64 {
 	return max(r.HeldUntilMs, b.reaches(b.full()))
 }
 
-// limitTime is called by the timer of a key.
-func (e *entry) limitTime(name string) {
+// limiting decides about limits by key.
+type limiting struct{ *entry }
+
+// timeCame is called by the timer of a key.
+func (e limiting) timeCame(name string) {
 	e.firings--
 	k := e.types.limits.find(name)
 	k.timerAt = 0
@@ -258,8 +251,8 @@ func (t *types) takeKeys(q *queue, j *Job) {
 	}
 }
 
-// setLimit replaces the rule of a pattern. It takes time in proportion to the keys in use that match it.
-func (e *entry) setLimit(op *fsmpb.SetLimit) Result {
+// set replaces the rule of a pattern. It takes time in proportion to the keys in use that match it.
+func (e limiting) set(op *fsmpb.SetLimit) Result {
 	l := &e.types.limits
 	had := l.records.Find(&Limit{Name: op.Pattern}).GetRule() != nil
 	switch {
@@ -299,8 +292,8 @@ func (t *types) changeRule(k *limitKey) {
 	t.review(k)
 }
 
-// throttleLimit holds a key.
-func (e *entry) throttleLimit(op *fsmpb.ThrottleLimit) Result {
+// throttle holds a key.
+func (e limiting) throttle(op *fsmpb.ThrottleLimit) Result {
 	name := op.Key
 	if op.Lease != nil {
 		j, code := e.held(op.Worker, op.Owner, op.Lease, NoEnd)

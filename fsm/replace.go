@@ -17,7 +17,7 @@ func (p *plan) checkReplaced(i int, n *fsmpb.NewJob) Code {
 	if slices.ContainsFunc(p.outcomes[:i], func(f outcome) bool { return f.replaced != nil && f.job == old }) {
 		return OK
 	}
-	j := p.e.replaced(old, n)
+	j := p.replaced(old, n)
 	if j == nil {
 		return OK
 	}
@@ -32,11 +32,11 @@ func (p *plan) checkReplaced(i int, n *fsmpb.NewJob) Code {
 }
 
 // replaced returns a copy of a waiting job with the fields of a new one, or nil if they are the same.
-func (e *entry) replaced(old *Job, n *fsmpb.NewJob) *Job {
+func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 	j := *old
 	j.Priority, j.MaxAttempts = n.Priority, job.AttemptsOf(n.MaxAttempts)
 	j.SetPayload(n.Payload)
-	if at := e.runAt(n, old.CreatedAt); at != 0 {
+	if at := p.e.runAt(n, old.CreatedAt); at != 0 {
 		j.RunAt = at
 	}
 	o, was := *old.Options(), old.Options()
@@ -46,7 +46,7 @@ func (e *entry) replaced(old *Job, n *fsmpb.NewJob) *Job {
 		if j.Opt = &o; o.Zero() {
 			j.Opt = nil
 		}
-		e.usage.share(&j)
+		p.e.usage.share(&j)
 	}
 	if j == *old {
 		return nil

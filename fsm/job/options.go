@@ -340,3 +340,12 @@ func ValidKey(key string) bool {
 	}
 	return name != "" && len(name) <= LimitNameMax && utf8.ValidString(name) && !strings.Contains(name, "*") && tenants.Check(tenant) == nil
 }
+
+// ValidPattern reports whether a rule can have the pattern.
+func ValidPattern(pattern string) bool {
+	prefix, found := strings.CutSuffix(pattern, "*")
+	if !found {
+		return ValidKey(pattern)
+	}
+	return len(prefix) < LimitNameMax+tenants.Max+1 && (prefix == "" || strings.HasSuffix(prefix, tenants.End) || ValidKey(prefix))
+}
