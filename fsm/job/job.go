@@ -1,3 +1,6 @@
+// Package job has one job: its fields, the options that its producer chose, the record that a snapshot has of it, and the hash
+// by which a repeated enqueue is recognised. It decides nothing about other jobs; package fsm does. A job does not change: a
+// change makes another one, so that views and answers may keep it.
 package job
 
 import (
