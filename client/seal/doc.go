@@ -19,7 +19,7 @@
 //
 // # Streams
 //
-// What is too large for one text is encrypted in chunks (NewWriter, NewReader), so that it is
+// Data that is too large for one text is encrypted in chunks (NewWriter, NewReader), so that it is
 // never whole in memory and a reader can begin anywhere. The format of the chunks is Tink's
 // AES-GCM-HKDF streaming, with AES-256, SHA-256 and chunks of 64 KiB: the STREAM construction of
 // Hoang, Reyhanitabar, Rogaway and Vizár ("Online Authenticated-Encryption and its Nonce-Reuse

@@ -23,7 +23,7 @@ type Job struct {
 }
 
 // Throttle lets no job start for d, at most a day, under one of the limits of this job, such as that of an API that has
-// answered 429. The job itself goes on; usually its handler then returns Snooze(d). An error means only that the call failed.
+// answered 429. The job continues; its handler usually returns Snooze(d) then. An error means only that the call failed.
 func (j Job) Throttle(ctx context.Context, key string, d time.Duration) error {
 	if j.throttle == nil {
 		return nil

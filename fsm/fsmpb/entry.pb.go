@@ -1445,7 +1445,7 @@ type Unique struct {
 	Scope uint32 `protobuf:"varint,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Of the scope "period".
 	PeriodMs int64 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
-	// What becomes of a waiting job that holds the key (job.OnConflict), of an enqueue only; a job
+	// The effect of an enqueue on a waiting job that holds the key (job.OnConflict). A job
 	// keeps neither it nor the following.
 	OnConflict uint32 `protobuf:"varint,4,opt,name=on_conflict,json=onConflict,proto3" json:"on_conflict,omitempty"`
 	// Of "debounce": the job runs so long after the last enqueue, but not later than max_wait_ms
@@ -2191,7 +2191,7 @@ type Fail struct {
 	// Wait so long before the next attempt; absent: by the backoff.
 	RetryDelayMs *int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3,oneof" json:"retry_delay_ms,omitempty"`
 	Owner        uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
-	// What kind of error it was, for NewJob.on_error.
+	// The class of the error, for NewJob.on_error.
 	Class         string `protobuf:"bytes,7,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -151,7 +151,7 @@ func (l *Load) fail(ctx context.Context, a *actor, lease client.Lease) {
 	})
 }
 
-// release gives the job back, in half of the cases for a time.
+// release releases the job, half of the time with a delay.
 func (l *Load) release(ctx context.Context, a *actor, lease client.Lease) {
 	op := report(history.Release, lease)
 	if a.chance(50) {

@@ -204,8 +204,8 @@ type NewJob struct {
 	// How long a claim lasts without heartbeat; absent takes the type's, then the server's default, 30
 	// s
 	LeaseMs int64 `json:"leaseMs,omitzero"`
-	// What follows a failure, by its class: the first rule that matches counts, unless the report has
-	// `retryable: false` or a `delayMs`
+	// The rules for failures of the job: the first one that matches the class counts, unless the
+	// report has `retryable: false` or a `delayMs`
 	OnError []OnError `json:"onError,omitzero"`
 	Backoff *Backoff  `json:"backoff,omitzero"` // Absent takes the type's
 	// How long an attempt may run, whatever its heartbeats; absent takes the type's
@@ -613,7 +613,8 @@ type Fail struct {
 	WorkerID *string `json:"workerId,omitzero"`
 	Token    uint64  `json:"token,omitzero"`
 	Error    string  `json:"error,omitzero"` // For people; cut at 8 KiB
-	// What kind of error it is, for `onError` of the job, such as `smtp` or `exit:3`; cut at 64 bytes
+	// The class of the error, by which the job's `onError` decides, such as `smtp` or `exit:3`; cut at
+	// 64 bytes
 	Class string `json:"class,omitzero"`
 	// False makes the job dead whatever attempts are left
 	Retryable *bool `json:"retryable,omitzero"`
@@ -689,7 +690,8 @@ type FailLease struct {
 	JobID string `json:"jobId"`
 	Token uint64 `json:"token,omitzero"`
 	Error string `json:"error,omitzero"` // For people; cut at 8 KiB
-	// What kind of error it is, for `onError` of the job, such as `smtp` or `exit:3`; cut at 64 bytes
+	// The class of the error, by which the job's `onError` decides, such as `smtp` or `exit:3`; cut at
+	// 64 bytes
 	Class string `json:"class,omitzero"`
 	// False makes the job dead whatever attempts are left
 	Retryable *bool `json:"retryable,omitzero"`

@@ -194,8 +194,8 @@ in minute or hour the schedule follows the clocks.
 
 --overlap applies while the last job has not ended: allow (enqueue another) or skip.
 Of the times that passed while there was no leader only the last one fires. --missed
-applies if that time is more than a minute ago: skip it, or one (fire). The other times,
-and those that a change of the clocks left out, count as missed. With --missed all
+applies if that time is more than a minute ago: skip it, or one (fire). The other times
+count as missed, also times that a change of the clocks left out. With --missed all
 each time that passed without a leader fires, the oldest first.
 
 The times begin with --start, and are before --end. With --jitter each job runs later
