@@ -115,6 +115,29 @@ func TestBodiesShareABudget(t *testing.T) {
 	}
 }
 
+// The jobs of a list take many times the memory of a short text, and count until they are committed.
+func TestDecodedJobsCount(t *testing.T) {
+	budget := limit.NewBudget(400 << 10)
+	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
+	for _, path := range []string{v1.PathJobsBatch, v1.PathBatches} {
+		jobs := func(n int) string { return `{"jobs":[` + strings.Repeat(`{"type":"a"},`, n-1) + `{"type":"a"}]}` }
+		p := refused(t, g.do(http.MethodPost, path, jobs(1000)), http.StatusServiceUnavailable, v1.TagOverloaded)
+		if p.Committed != v1.CommittedNo {
+			t.Errorf("%s: committed %q", path, p.Committed)
+		}
+		answered := make(chan answer, 1)
+		go func() { answered <- g.do(http.MethodPost, path+"?ack=object", jobs(200)) }()
+		eventually(t, "the wait for the bucket", g.flushing(1))
+		if used := budget.Used(); used > 16<<10 {
+			t.Errorf("%s: 200 jobs that are committed take %d bytes", path, used)
+		}
+		g.node.flush()
+		if a := <-answered; a.status >= 300 || budget.Used() != 0 {
+			t.Errorf("%s: %d, and %d bytes are taken after it", path, a.status, budget.Used())
+		}
+	}
+}
+
 // An answer counts against the budget until the client has read it or is cut off.
 func TestAnswersShareTheBudget(t *testing.T) {
 	budget := limit.NewBudget(40 << 20)

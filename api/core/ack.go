@@ -73,6 +73,8 @@ func (c *Call) Settle() {
 	if c.Route.At != LeaderOnly || c.Lsn.IsZero() {
 		return
 	}
+	c.Held.Give(c.decoded)
+	c.decoded = 0
 	level := v1.AckQuorum
 	if c.Ack.object {
 		if c.awaitBucket() {

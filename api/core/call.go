@@ -41,6 +41,7 @@ type Call struct {
 	Held   limit.Hold
 
 	outHeld int // bytes of out in held
+	decoded int // bytes of decoded jobs in held
 
 	Principal *auth.Principal // nil: none, or the server does not ask
 	actsFor   string          // tenant whose object a caller without limits names

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +56,17 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	return err
 }
 
-// NewJobs is NewJob for several jobs.
+// decodedBytes is what a job of a list takes in memory until it is committed, beside its text: thirty times as much as the
+// body of a short one.
+var decodedBytes = int(reflect.TypeFor[v1.NewJob]().Size() + reflect.TypeFor[fsmpb.NewJob]().Size())
+
+// NewJobs is NewJob for several jobs. Their memory counts until Settle.
 func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
+	c.decoded = len(in) * decodedBytes
+	if err := c.Held.Take(c.decoded); err != nil {
+		c.decoded = 0
+		return nil, BrokenBody(err, 0)
+	}
 	jobs := make([]*fsmpb.NewJob, len(in))
 	if slices.ContainsFunc(in, func(j v1.NewJob) bool { return j.Type == "" && j.ID == "" && j.Payload == nil }) {
 		if i := c.firstNull("jobs"); i >= 0 {

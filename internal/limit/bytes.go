@@ -79,6 +79,9 @@ func (h *Hold) Force(n int) {
 	h.taken += int64(n)
 }
 
+// Give returns n of the taken bytes to the budget.
+func (h *Hold) Give(n int) { h.Force(-n) }
+
 // Release returns the taken bytes to the budget.
 func (h *Hold) Release() {
 	if h.taken != 0 {
