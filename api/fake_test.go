@@ -92,7 +92,7 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.told.Applied(f.m)
 	close(f.changed)
 	f.changed = make(chan struct{})
-	return res, f.m.Meta().LSN, nil
+	return res, f.m.LSN(), nil
 }
 
 func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
@@ -216,7 +216,7 @@ func (f *fakeNode) await(ctx context.Context, waiting *int, done func() (bool, e
 }
 
 func (f *fakeNode) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
-	return f.await(ctx, new(int), func() (bool, error) { return f.m.Meta().LSN.Compare(lsn) >= 0, nil })
+	return f.await(ctx, new(int), func() (bool, error) { return f.m.LSN().Compare(lsn) >= 0, nil })
 }
 
 func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
@@ -229,7 +229,7 @@ func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 }
 
 // flush puts all that there is into the bucket.
-func (f *fakeNode) flush() { f.rescan(func(f *fakeNode) { f.flushed = f.m.Meta().LSN }) }
+func (f *fakeNode) flush() { f.rescan(func(f *fakeNode) { f.flushed = f.m.LSN() }) }
 
 // rescan changes the fake, and wakes all goroutines that wait for a change.
 func (f *fakeNode) rescan(change func(*fakeNode)) {
@@ -300,7 +300,7 @@ func (f *fakeNode) Status() cluster.Status {
 	st := cluster.Status{
 		Node: "n1", ServerID: "n1~1", State: "leader", RaftState: "Leader", Term: 3,
 		LeaderNode: "n1", LeaderAddress: f.leader, CommitIndex: f.index, Applied: f.index,
-		LSN: m.LSN, FlushedLSN: f.flushed, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
+		LSN: m.LSN(), FlushedLSN: f.flushed, Epoch: m.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
 		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", ServerID: "n1~1", Voter: true, Leader: true}},
 		StartedAt: startMs, Level: m.Level,
 	}

@@ -163,7 +163,7 @@ func (g *rig) addExamples(t testing.TB, header ...string) {
 // useSettings has a new broker put settings in force.
 func (g *rig) useSettings(s *fsm.Settings) {
 	g.t.Helper()
-	epoch := max(g.node.View().Meta().Broker.Epoch+1, 7)
+	epoch := max(g.node.View().Meta().Epoch+1, 7)
 	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: epoch, Cluster: "c", Lineage: "l", Settings: s,
 	}}})

@@ -166,7 +166,7 @@ func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := h.At(t.Context(), archive.Target{LSN: newest})
-	if err != nil || m.Meta().LSN != newest || m.Counts().Of(fsm.Unclaimed) < 3 {
+	if err != nil || m.LSN() != newest || m.Counts().Of(fsm.Unclaimed) < 3 {
 		t.Errorf("the newest state: %v", err)
 	}
 }

@@ -82,7 +82,7 @@ func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
 	l.commit(n, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", MaxRunningPerGroup: &limit}}})
 	l.commit(n, grouped("a"), script.Claim("w", 1, "t"))
 	w := l.await(t.Context(), n, script.Claim("w", 1, "t"))
-	before := n.replica.meta().LSN
+	before := n.replica.meta().LSN()
 	res, lsn := l.commit(n, grouped("b"))
 	if lsn.Index != before.Index+1 || res[0].Jobs[0].ID != "b" {
 		t.Fatalf("the enqueue got %+v in entry %s", res, lsn)

@@ -19,7 +19,7 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	n.stop()
 
 	old := l.document().Header
-	empty := &document.Content{Archive: &document.Archive{}, Jobs: fsm.New().View(), ViewMax: document.ViewMax}
+	empty := &document.Content{Archive: &document.Archive{}, Jobs: fsm.New().View(), ViewMax: document.ViewMax, Meta: new(fsm.Meta)}
 	l.put(string(document.Encode(empty, document.Header{
 		Lineage: old.Lineage, Epoch: 1 << 10, Node: "repair", Write: "w", Writes: []string{"w"},
 	}, "", time.Now().UnixMilli())))

@@ -86,7 +86,7 @@ func (r *replica) apply(l *raft.Log) *applied {
 	r.view = nil
 	r.changed(r.machine, isKeepalive(batch) && len(r.machine.Events()) == 0)
 	r.sums.applied(batch, r.freezeLocked)
-	lsn, now := r.machine.Meta().LSN, r.machine.Meta().Now
+	lsn, now := r.machine.LSN(), r.machine.Now()
 	r.record(batch, archive.Entry{LSN: lsn, At: now, Data: l.Data})
 	r.wakeLocked(lsn)
 	return &applied{results: results, lsn: lsn}
@@ -145,7 +145,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	defer rc.Close()
 	m, err := fsm.Decode(rc)
 	if err == nil {
-		err = raftlog.CheckIndex(rc, m.Meta().LSN)
+		err = raftlog.CheckIndex(rc, m.LSN())
 	}
 	if errors.Is(err, fsm.ErrLevel) {
 		r.fatal(err)
@@ -158,9 +158,9 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	r.machine, r.view, r.broken = m, nil, nil
 	r.since = time.Now()
 	r.sums.restored()
-	r.unflushed.Reset(m.Meta().LSN)
+	r.unflushed.Reset(m.LSN())
 	r.restored(m)
-	r.wakeLocked(m.Meta().LSN)
+	r.wakeLocked(m.LSN())
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (r *replica) idle() time.Duration {
 	return time.Since(r.since)
 }
 
-func (r *replica) meta() (meta fsm.Meta) {
+func (r *replica) meta() (meta *fsm.Meta) {
 	r.read(func(m *fsm.Machine) { meta = m.Meta() })
 	return meta
 }
@@ -205,7 +205,7 @@ func (r *replica) reached(lsn fsm.LSN) (done <-chan struct{}, forget func()) {
 	w := &waiter{done: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.machine.Meta().LSN.Compare(lsn) >= 0 {
+	if r.machine.LSN().Compare(lsn) >= 0 {
 		close(w.done)
 		return w.done, func() {}
 	}

@@ -32,7 +32,9 @@ func (n *Node) Now() int64 {
 	if r := n.active(); r != nil {
 		return r.Now()
 	}
-	return n.replica.meta().Now
+	var now int64
+	n.replica.read(func(m *fsm.Machine) { now = m.Now() })
+	return now
 }
 
 // Status returns the state of the node, and of the cluster as the node sees it now.
@@ -40,7 +42,7 @@ func (n *Node) Status() Status {
 	var s Status
 	n.replica.read(func(m *fsm.Machine) {
 		meta := m.Meta()
-		s.LSN, s.Epoch, s.Counts = meta.LSN, meta.Broker.Epoch, m.Counts()
+		s.LSN, s.Epoch, s.Counts = meta.LSN(), meta.Epoch, m.Counts()
 		s.Lineage, s.Cluster, s.CompletedEver = meta.Lineage, meta.Cluster, meta.CompletedTotal
 		s.Workers, s.Level = m.WorkerCount(), meta.Level
 	})

@@ -881,7 +881,7 @@ func (m *member) spoil(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	meta := r.machine.Meta()
-	r.machine.Apply(meta.LSN.Index, meta.LSN.Term-meta.TermBase, &fsmpb.Batch{NowMs: meta.Now, Mutations: []*fsmpb.Mutation{
+	r.machine.Apply(meta.LSN().Index, meta.LSN().Term-meta.TermBase, &fsmpb.Batch{NowMs: meta.NowMs, Mutations: []*fsmpb.Mutation{
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "t"}}}}},
 	}})
 	r.view = nil

@@ -226,7 +226,7 @@ func (w *simWorld) goOnFrom(v *fsm.View) {
 	defer w.mu.Unlock()
 	at := v.LSN()
 	line := newSimLedger(w, "a")
-	line.base, line.last, line.token, line.end = at, at, v.Meta().Token, &at
+	line.base, line.last, line.token, line.end = at, at, v.Meta().LastToken, &at
 	line.firedUpTo(v)
 	for _, status := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired} {
 		v.Jobs(status, 0, func(j *fsm.Job) bool {

@@ -47,8 +47,8 @@ func (w *simWorld) past(n int) (missing []fsm.LSN, spans []archive.Span) {
 			missing = append(missing, lsn)
 		case err != nil:
 			w.failLocked("the state at %s: %v", lsn, err)
-		case m.Meta().LSN != lsn || m.View().Hash() != sum:
-			w.failLocked("the state at %s is restored as another one, of %s", lsn, m.Meta().LSN)
+		case m.LSN() != lsn || m.View().Hash() != sum:
+			w.failLocked("the state at %s is restored as another one, of %s", lsn, m.LSN())
 		default:
 			w.counts.One("check: state of the past")
 		}

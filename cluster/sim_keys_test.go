@@ -350,7 +350,7 @@ func (c *simClient) throttle(j *fsm.Job) {
 		return
 	}
 	op := &fsmpb.ThrottleLimit{
-		Key: keys[c.r.IntN(len(keys))], UntilMs: l.View().Meta().Now + c.ms(4000).Milliseconds(),
+		Key: keys[c.r.IntN(len(keys))], UntilMs: l.View().Now() + c.ms(4000).Milliseconds(),
 		Worker: c.name, Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token},
 	}
 	a, ok := c.do(c.keyed(&fsmpb.Mutation{Op: &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: op}}))

@@ -75,10 +75,10 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 		l.world.failLocked("%s was applied after %s", lsn, l.last)
 	}
 	l.last = lsn
-	if now := v.Meta().Now; l.now > now {
+	if now := v.Now(); l.now > now {
 		l.world.failLocked("%s sets the time back from %d to %d", lsn, l.now, now)
 	}
-	l.now = v.Meta().Now
+	l.now = v.Now()
 	for i := range events {
 		e := &events[i]
 		if e.Kind == fsm.CronFired {
@@ -233,7 +233,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 	w := l.world
 	next := newSimLedger(w, cluster)
 	next.base, next.from, next.last = v.LSN(), from, v.LSN()
-	next.token = v.Meta().Token
+	next.token = v.Meta().LastToken
 	next.firedUpTo(v)
 	live := make(map[string]*fsm.Job)
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Expired} {

@@ -378,7 +378,7 @@ func (w *simWorld) openDocumentLocked(doc *document.File, s *simState) {
 	switch {
 	case err != nil:
 		w.failLocked("the document at %s cannot be read: %v", doc.Header.LSN(), err)
-	case m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != sum:
+	case m.LSN() != doc.Header.LSN() || m.View().Hash() != sum:
 		w.failLocked("the document at %s is not the state of the nodes there", doc.Header.LSN())
 	default:
 		w.counts.One("check: document is a state")

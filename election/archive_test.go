@@ -13,7 +13,7 @@ import (
 func carried(doc *document.File) *document.Content {
 	h := doc.Header
 	return &document.Content{
-		Meta:   fsm.Meta{LSN: h.LSN(), Lineage: h.Lineage, Cluster: h.Cluster, Broker: fsm.Broker{Epoch: h.Registered}},
+		Meta:   &fsm.Meta{Term: h.LSN().Term, Index: h.LSN().Index, Lineage: h.Lineage, Cluster: h.Cluster, Epoch: h.Registered},
 		Counts: h.Counts, Archive: doc.Archive,
 	}
 }

@@ -53,7 +53,7 @@ type place struct {
 	lsn     fsm.LSN
 }
 
-func placeOf(m fsm.Meta) place { return place{m.Cluster, m.LSN} }
+func placeOf(m *fsm.Meta) place { return place{m.Cluster, m.LSN()} }
 
 // world is shared by all ensembles, and has the records of their checks.
 type world struct {
@@ -89,9 +89,9 @@ func (c *ensemble) lead(i int) (me election.Candidate, v *fsm.View) {
 	m := v.Meta()
 	name := fmt.Sprintf("%s%d", c.name, i)
 	return election.Candidate{
-		Node: name, Address: name + ":1", Cluster: c.name, Lineage: m.Lineage, Epoch: m.Broker.Epoch,
-		LSN:       fsm.LSN{Term: c.term + m.TermBase, Index: m.LSN.Index},
-		Applied:   m.LSN,
+		Node: name, Address: name + ":1", Cluster: c.name, Lineage: m.Lineage, Epoch: m.Epoch,
+		LSN:       fsm.LSN{Term: c.term + m.TermBase, Index: m.LSN().Index},
+		Applied:   m.LSN(),
 		Populated: m.Lineage != "" || v.Counts() != fsm.Counts{},
 	}, v
 }
@@ -107,7 +107,7 @@ func (c *ensemble) adopt(i int, seen election.Observed, me *election.Candidate) 
 	c.m = adopt(c.world, n, c.world.state(seen.Doc))
 	v := c.noteLocked()
 	c.world.locked(func() { c.world.adoptions++ })
-	me.Adopted, me.Populated, me.Lineage, me.Epoch = seen.Version, true, v.Meta().Lineage, v.Meta().Broker.Epoch
+	me.Adopted, me.Populated, me.Lineage, me.Epoch = seen.Version, true, v.Meta().Lineage, v.Meta().Epoch
 	me.LSN = fsm.LSN{Term: c.term + v.Meta().TermBase, Index: v.LSN().Index}
 	me.Applied = v.LSN()
 	return v, true
@@ -120,7 +120,7 @@ func (c *ensemble) append(i int, mut *fsmpb.Mutation) (*fsm.View, bool) {
 	if c.leader != i {
 		return nil, false
 	}
-	c.m.Apply(c.m.Meta().LSN.Index+1, c.term, &fsmpb.Batch{NowMs: time.Now().UnixMilli(), Mutations: []*fsmpb.Mutation{mut}})
+	c.m.Apply(c.m.LSN().Index+1, c.term, &fsmpb.Batch{NowMs: time.Now().UnixMilli(), Mutations: []*fsmpb.Mutation{mut}})
 	return c.noteLocked(), true
 }
 

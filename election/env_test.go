@@ -156,15 +156,15 @@ func (n *node) register(f *election.Fence) *fsm.View {
 }
 
 func (n *node) apply(mut *fsmpb.Mutation) *fsm.View {
-	n.Apply(n.Meta().LSN.Index+1, n.term, &fsmpb.Batch{NowMs: start, Mutations: []*fsmpb.Mutation{mut}})
+	n.Apply(n.Machine.LSN().Index+1, n.term, &fsmpb.Batch{NowMs: start, Mutations: []*fsmpb.Mutation{mut}})
 	return n.View()
 }
 
 func (n *node) candidate() election.Candidate {
 	m := n.Meta()
 	me := n.Candidate
-	me.Lineage, me.LSN = m.Lineage, fsm.LSN{Term: n.term + m.TermBase, Index: m.LSN.Index}
-	me.Applied, me.Epoch = m.LSN, m.Broker.Epoch
+	me.Lineage, me.LSN = m.Lineage, fsm.LSN{Term: n.term + m.TermBase, Index: m.LSN().Index}
+	me.Applied, me.Epoch = m.LSN(), m.Epoch
 	me.Populated = m.Lineage != "" || n.Counts() != fsm.Counts{}
 	return me
 }

@@ -73,16 +73,16 @@ func (f *Fence) succeed(doc *document.File, c *document.Content) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	m := &c.Meta
-	f.epoch, f.lineage = max(f.me.Epoch, m.Broker.Epoch), m.Lineage
+	m := c.Meta
+	f.epoch, f.lineage = max(f.me.Epoch, m.Epoch), m.Lineage
 	if doc != nil && doc.Header != nil {
 		h := doc.Header
 		if m.Lineage != "" && m.Lineage != h.Lineage {
 			return fmt.Errorf("the state is of lineage %s, the document of lineage %s: adopt the document first",
 				m.Lineage, h.Lineage)
 		}
-		if m.LSN.Compare(h.LSN()) < 0 {
-			return fmt.Errorf("%w: %s is before %s: adopt the document first", ErrOlderState, m.LSN, h.LSN())
+		if m.LSN().Compare(h.LSN()) < 0 {
+			return fmt.Errorf("%w: %s is before %s: adopt the document first", ErrOlderState, m.LSN(), h.LSN())
 		}
 		f.epoch, f.lineage = max(f.epoch, h.Epoch), h.Lineage
 		f.writes = lastWrites(h.Writes)
@@ -160,20 +160,20 @@ func (f *Fence) Write(ctx context.Context, c *document.Content, nowMs int64) err
 
 // mayWrite refuses content that must not reach the document, before anything is sent.
 func (f *Fence) mayWrite(c *document.Content) error {
-	m := &c.Meta
+	m := c.Meta
 	switch {
 	case f.fenced != nil:
 		return f.fenced
-	case m.Broker.Epoch > f.epoch:
+	case m.Epoch > f.epoch:
 		f.fenced = &FencedError{
-			Epoch: m.Broker.Epoch, Node: m.Broker.Node, Cluster: m.Cluster, Address: m.Broker.Address,
+			Epoch: m.Epoch, Node: m.BrokerNode, Cluster: m.Cluster, Address: m.BrokerAddress,
 		}
 		return f.fenced
 	case m.Lineage != "" && m.Lineage != f.lineage:
 		return fmt.Errorf("write %q: the state is of lineage %s, the document of lineage %s: acquire it again",
 			f.key, m.Lineage, f.lineage)
-	case m.LSN.Compare(f.newest) < 0:
-		return fmt.Errorf("write %q: %w: %s was written before, and %s is older", f.key, ErrOlderState, f.newest, m.LSN)
+	case m.LSN().Compare(f.newest) < 0:
+		return fmt.Errorf("write %q: %w: %s was written before, and %s is older", f.key, ErrOlderState, f.newest, m.LSN())
 	}
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("write %q: %w", f.key, err)

@@ -121,7 +121,7 @@ func TestAcquireRefuses(t *testing.T) {
 	foreign := newNode("n3", "B")
 	foreign.register(e.acquireElsewhere(foreign))
 	for range 9 {
-		foreign.enqueue(fmt.Sprint(foreign.Meta().LSN))
+		foreign.enqueue(fmt.Sprint(foreign.Machine.LSN()))
 	}
 	nameless := newNode("", "A")
 	for _, c := range []struct {
@@ -264,7 +264,7 @@ func adopt(t testing.TB, n *node, v *fsm.View) *fsm.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Transplant(n.Cluster, "", n.term, max(v.LSN().Term, n.Meta().LSN.Term)+1)
+	m.Transplant(n.Cluster, "", n.term, max(v.LSN().Term, n.Machine.LSN().Term)+1)
 	return m
 }
 
@@ -276,7 +276,7 @@ func TestOtherLineage(t *testing.T) {
 	other := newNode("n1", "A")
 	e.acquireElsewhere(other)
 	for range 5 {
-		other.enqueue(fmt.Sprint(other.Meta().LSN))
+		other.enqueue(fmt.Sprint(other.Machine.LSN()))
 	}
 	if err := f.Write(t.Context(), e.content(other.View()), start); err == nil || !strings.Contains(err.Error(), "of lineage") {
 		t.Fatalf("write: %v", err)

@@ -5,11 +5,11 @@ import "osqueue/fsm/fsmpb"
 // advance moves the clock to now, unless that is in the past, and fires the timers that
 // have fallen due.
 func (e *entry) advance(now int64) {
-	was := e.meta.Now
-	e.meta.Now = max(e.meta.Now, now, 1) // 0 means "not yet" in every field of a time
+	was := e.meta.NowMs
+	e.meta.NowMs = max(e.meta.NowMs, now, 1) // 0 means "not yet" in every field of a time
 	for e.firings > 0 {
 		t, ok := e.timers.Min()
-		if !ok || t.at > e.meta.Now {
+		if !ok || t.at > e.meta.NowMs {
 			break
 		}
 		e.timers.Delete(t)
@@ -18,17 +18,17 @@ func (e *entry) advance(now int64) {
 	if e.firings <= 0 {
 		e.types.openPermitted()
 	}
-	e.tokens.expire(e.meta.Now)
-	e.uniques.expire(e.meta.Now)
+	e.tokens.expire(e.meta.NowMs)
+	e.uniques.expire(e.meta.NowMs)
 	e.settle()
 	e.retire()
 	e.retireBatches()
-	e.claims.forget(e.meta.Now)
-	e.requests.forget(e.meta.Settings.RequestMs, e.meta.Now)
+	e.claims.forget(e.meta.NowMs)
+	e.requests.forget(e.meta.Settings.RequestMs, e.meta.NowMs)
 	e.figures.Review(func(jobType string) bool {
 		q := e.types.queues[jobType]
 		return q != nil && !q.counts.empty()
-	}, was, e.meta.Now)
+	}, was, e.meta.NowMs)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are
@@ -38,7 +38,7 @@ func (e *entry) advance(now int64) {
 // settings, only in entries that exhaust the budget.
 func (t *types) openPermitted() {
 	t.settings.Scan(func(s *QueueSettings) bool {
-		if q := t.queues[s.Name]; q.permitAt != 0 && q.permitAt <= t.meta.Now {
+		if q := t.queues[s.Name]; q.permitAt != 0 && q.permitAt <= t.meta.NowMs {
 			t.timers.Delete(timer{at: q.permitAt, kind: timerPermit, key: q.name})
 			t.permitCame(q)
 		}
@@ -76,7 +76,7 @@ func (e *entry) fire(t timer) {
 }
 
 func (e *entry) checkLease(j *Job, t timer) {
-	if end := e.meta.leaseEnd(j); end > t.at {
+	if end := leaseEnd(e.meta, j); end > t.at {
 		moved := j.Change()
 		moved.Exec.TimerAt = end
 		e.put(j, moved)
@@ -88,7 +88,7 @@ func (e *entry) checkLease(j *Job, t timer) {
 }
 
 func (e *entry) checkTimeout(old *Job, t timer) {
-	if end := e.meta.timeoutEnd(old); end > t.at {
+	if end := timeoutEnd(e.meta, old); end > t.at {
 		j := *old
 		e.timers.setTimeout(&j, end)
 		e.put(old, &j)
@@ -110,7 +110,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 		}
 	}
 	if m.waits.unsettled.Len() > 0 {
-		consider(m.meta.Now)
+		consider(m.meta.NowMs)
 	}
 	if t, found := m.timers.Min(); found {
 		consider(t.at)
@@ -122,7 +122,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 		consider(t.ExpiresMs)
 	}
 	if b, found := m.batches.First(); found {
-		consider(m.meta.batchEnd(b))
+		consider(batchEnd(m.meta, b))
 	}
 	m.crons.Due(func(c *Cron) bool {
 		if without != nil && without(c) {
@@ -136,7 +136,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 
 func (r registry) check(t timer) {
 	old := r.workers.find(t.key)
-	if r.meta.workerEnd(old) > t.at {
+	if workerEnd(r.meta, old) > t.at {
 		r.putWorker(old, old)
 		return
 	}
@@ -148,7 +148,7 @@ func (r registry) check(t timer) {
 	r.markDead(old, 0)
 	if old.Quiet() { // the registry keeps it
 		w := fsmpb.Copy(old)
-		w.GoneAtMs = r.meta.Now
+		w.GoneAtMs = r.meta.NowMs
 		r.putWorker(nil, w)
 	}
 }

@@ -189,7 +189,7 @@ func (e *entry) stopWaiting(old *Job, on string) {
 			d.Waits = nil
 		}
 	})
-	j.Status = j.FreeStatus(e.meta.Now)
+	j.Status = j.FreeStatus(e.meta.NowMs)
 	e.put(old, &j)
 }
 

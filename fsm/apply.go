@@ -15,7 +15,7 @@ import (
 // New returns an empty machine.
 func New() *Machine {
 	m := &Machine{
-		meta:      Meta{Settings: DefaultSettings(), Level: BaseLevel},
+		meta:      &Meta{Settings: DefaultSettings(), Level: BaseLevel},
 		jobs:      btree.New(byStatusSeq),
 		workers:   newWorkers(),
 		claims:    newClaims(),
@@ -35,7 +35,7 @@ func New() *Machine {
 		sequences: newSequences(),
 		max:       budgets{settle: settleMax, fire: fireMax, retire: retireMax, park: parkMax},
 	}
-	m.types = newTypes(&m.meta, m.timers)
+	m.types = newTypes(m.meta, m.timers)
 	m.entry.Machine = m
 	return m
 }
@@ -48,7 +48,7 @@ func New() *Machine {
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	e := &m.entry
 	e.begin(b)
-	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
+	m.meta.Term, m.meta.Index = term+m.meta.TermBase, index
 	m.extendLeases(b)
 	e.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
@@ -178,19 +178,19 @@ func (e *entry) decideRare(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_TriggerCron:
 		return schedules{e}.triggerCron(op.TriggerCron)
 	case *fsmpb.Mutation_CreateToken:
-		return Result{Code: e.tokens.create(op.CreateToken, e.meta.Now)}
+		return Result{Code: e.tokens.create(op.CreateToken, e.meta.NowMs)}
 	case *fsmpb.Mutation_RevokeToken:
-		return Result{Code: e.tokens.revoke(op.RevokeToken, e.meta.Now)}
+		return Result{Code: e.tokens.revoke(op.RevokeToken, e.meta.NowMs)}
 	case *fsmpb.Mutation_TouchTokens:
-		return Result{Count: e.tokens.touch(op.TouchTokens, e.meta.Now)}
+		return Result{Count: e.tokens.touch(op.TouchTokens, e.meta.NowMs)}
 	case *fsmpb.Mutation_PutHook:
-		return hookResult(0, e.hooks.Put(op.PutHook, e.meta.Now))
+		return hookResult(0, e.hooks.Put(op.PutHook, e.meta.NowMs))
 	case *fsmpb.Mutation_DeleteHook:
 		return hookResult(0, e.hooks.Delete(op.DeleteHook.Name))
 	case *fsmpb.Mutation_TestHook:
 		return hookResult(e.hooks.Test(op.TestHook.Name, e.stamp()))
 	case *fsmpb.Mutation_ReportHook:
-		return hookResult(e.hooks.Report(op.ReportHook, e.meta.Now))
+		return hookResult(e.hooks.Report(op.ReportHook, e.meta.NowMs))
 	case *fsmpb.Mutation_SetAlert:
 		return hookResult(0, e.hooks.SetAlert(op.SetAlert, e.stamp()))
 	}
@@ -203,27 +203,27 @@ func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
 	if !e.mayRegister(op) {
 		return Result{Code: OldEpoch}
 	}
-	e.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
+	e.meta.BrokerNode, e.meta.BrokerAddress, e.meta.Epoch = strings.Clone(op.Node), strings.Clone(op.Address), op.Epoch
 	e.meta.Cluster, e.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
 	e.meta.Adopted = "" // this cluster has written the document since
-	e.meta.LeasesFrom = max(e.meta.LeasesFrom, e.meta.Now)
-	e.meta.Token = max(e.meta.Token, tokenFloor(op.Epoch))
+	e.meta.LeasesFromMs = max(e.meta.LeasesFromMs, e.meta.NowMs)
+	e.meta.LastToken = max(e.meta.LastToken, tokenFloor(op.Epoch))
 	if op.Settings != nil {
 		e.meta.Settings = fsmpb.Clone(op.Settings)
 	}
 	e.retimeWorkers()
 	e.types.reviewRetention()
 	e.requests.bound(e.meta.Settings.RequestCount)
-	e.events = append(e.events, Event{Kind: BrokerRegistered, Name: e.meta.Broker.Node})
-	e.tell(outbox.News(outbox.Leader, e.meta.Broker.Node, "epoch "+strconv.FormatUint(e.meta.Broker.Epoch, 10)))
+	e.events = append(e.events, Event{Kind: BrokerRegistered, Name: e.meta.BrokerNode})
+	e.tell(outbox.News(outbox.Leader, e.meta.BrokerNode, "epoch "+strconv.FormatUint(e.meta.Epoch, 10)))
 	return Result{}
 }
 
 // mayRegister reports whether a broker may register: its epoch is not old, and no other
 // node has the same epoch.
 func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
-	b := &m.meta.Broker
-	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.Node)
+	b := m.meta
+	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.BrokerNode)
 }
 
 // extendLeases sets LeasesFrom if b begins with a takeover, before the time without a
@@ -235,7 +235,7 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 	}
 	op := b.Mutations[0].GetRegisterBroker()
 	if op != nil && m.mayRegister(op) {
-		m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)
+		m.meta.LeasesFromMs = max(m.meta.LeasesFromMs, m.meta.NowMs, b.NowMs)
 	}
 }
 
@@ -243,10 +243,10 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 // place among the other events. It changes Meta.Announced and the outboxes of hooks.
 func (e *entry) announce(op *fsmpb.Announce) Result {
 	e.events = append(e.events, Event{
-		Kind: announced[op.Kind], Name: e.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
+		Kind: announced[op.Kind], Name: e.meta.BrokerNode, Text: strings.Clone(cut(op.Text, announceMax)),
 	})
-	e.meta.noteAnnounced(AnnounceKind(op.Kind))
-	e.tell(announcedEvent(AnnounceKind(op.Kind), e.meta.Broker.Node, op.Text))
+	noteAnnounced(e.meta, AnnounceKind(op.Kind))
+	e.tell(announcedEvent(AnnounceKind(op.Kind), e.meta.BrokerNode, op.Text))
 	return Result{}
 }
 

@@ -124,7 +124,7 @@ func (e *entry) putBatch(old, b *JobBatch) {
 	if b.Pending() > 0 {
 		b.EndedAtMs = 0
 	} else if ends {
-		b.EndedAtMs = e.meta.Now
+		b.EndedAtMs = e.meta.NowMs
 	}
 	e.storeBatch(old, b)
 	if ends {
@@ -144,7 +144,7 @@ func (e *entry) callBack(old *JobBatch) {
 	e.storeBatch(old, b)
 	n := fsmpb.Clone(b.Callback)
 	for n.Id == "" || e.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
-		n.Id += "-" + e.meta.LSN.String()
+		n.Id += "-" + e.meta.LSN().String()
 	}
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
 	e.add(n, "")
@@ -153,7 +153,7 @@ func (e *entry) callBack(old *JobBatch) {
 // batchEnd returns the first moment, in ms, at which retention removes a batch without
 // pending jobs. It is after the ms in which the batch ended, so that a later batch with
 // that id is younger than all jobs of this one.
-func (m *Meta) batchEnd(b *JobBatch) int64 {
+func batchEnd(m *Meta, b *JobBatch) int64 {
 	return later(idleSince(b), max(m.Settings.RetainCompletedMs, 0), 1)
 }
 
@@ -161,7 +161,7 @@ func (m *Meta) batchEnd(b *JobBatch) int64 {
 // retention time.
 func (m *Machine) retireBatches() {
 	m.batches.Expire(
-		func(b *JobBatch) bool { return m.meta.batchEnd(b) <= m.meta.Now && idleSince(b) != m.meta.Now },
+		func(b *JobBatch) bool { return batchEnd(m.meta, b) <= m.meta.NowMs && idleSince(b) != m.meta.NowMs },
 		func(b *JobBatch) { m.storeBatch(b, nil) },
 	)
 }

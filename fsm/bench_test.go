@@ -214,7 +214,7 @@ func BenchmarkTakeover(b *testing.B) {
 				for b.Loop() {
 					epoch++
 					entry := one(registerBroker("n", epoch, fsm.DefaultSettings()))
-					entry.NowMs = w.m.Meta().Now + gapMs
+					entry.NowMs = w.m.Now() + gapMs
 					w.m.Apply(1<<20+epoch, 1, entry)
 				}
 				if got := w.m.Counts().Of(fsm.InProgress); got != leases+1 {

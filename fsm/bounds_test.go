@@ -54,7 +54,7 @@ func TestRecordsAreBounded(t *testing.T) {
 }
 
 func TestRulesOfLimitsAreBounded(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{Settings: fsm.DefaultSettings()})
 	for i := range 10_000 {
 		if err := b.AddLimit(&fsm.Limit{Name: fmt.Sprint("n", i), Rule: &fsmpb.LimitRule{Running: 1}}); err != nil {
 			t.Fatal(err)

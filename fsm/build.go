@@ -26,27 +26,28 @@ type Builder struct {
 // a counter near the end of uint64 would wrap around.
 const counterMax = 1<<63 - 1
 
-// Check returns an error that wraps ErrState if the scalars are out of range, as only a
+// CheckMeta returns an error that wraps ErrState if the scalars are out of range, as only a
 // damaged state has them.
-func (m Meta) Check() error {
+func CheckMeta(m *Meta) error {
 	if err := checkLevel(m.Level); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if max(m.LastSeq, m.LastTurn, m.Token, m.TermBase, m.LSN.Term, m.LSN.Index) > counterMax {
+	if max(m.LastSeq, m.LastTurn, m.LastToken, m.TermBase, m.Term, m.Index) > counterMax {
 		return fmt.Errorf("%w: %w", ErrState, errCounter)
 	}
 	return nil
 }
 
-// NewBuilder returns a builder for a state with these scalars, which have passed Check.
-func NewBuilder(meta Meta) *Builder {
+// NewBuilder returns a builder for a state with these scalars, which have passed CheckMeta.
+func NewBuilder(meta *Meta) *Builder {
 	m := New()
-	m.meta, m.types.building = meta, true
+	meta = fsmpb.Clone(meta)
+	m.meta, m.types.meta, m.types.building = meta, meta, true
 	m.meta.Level = max(meta.Level, BaseLevel)
 	if meta.Settings == nil {
 		m.meta.Settings = new(Settings)
 	}
-	m.meta.Token = max(meta.Token, tokenFloor(meta.Broker.Epoch))
+	m.meta.LastToken = max(meta.LastToken, tokenFloor(meta.Epoch))
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
 }
 
@@ -204,7 +205,7 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 		return errSeq
 	case b.seqs[j.Seq/64]&(1<<(j.Seq%64)) != 0:
 		return errPlace
-	case j.Execution().Token > m.meta.Token:
+	case j.Execution().Token > m.meta.LastToken:
 		return errToken
 	case j.AttemptEnd >= job.NumEnds:
 		return errEnd
@@ -236,7 +237,7 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 	if len(r.JobIds) == 0 {
 		return errNoLeases
 	}
-	if r.FirstToken > b.m.meta.Token {
+	if r.FirstToken > b.m.meta.LastToken {
 		return errToken
 	}
 	if last, ok := b.m.claims.records.Max(); ok && r.FirstToken <= last.FirstToken {

@@ -113,7 +113,7 @@ func (e *entry) requestCancel(old *Job) (*Job, Code) {
 		return old, Duplicate
 	}
 	j := *old
-	j.ChangeDetails(func(d *Details) { d.CancelAt = e.meta.Now })
+	j.ChangeDetails(func(d *Details) { d.CancelAt = e.meta.NowMs })
 	e.put(old, &j)
 	e.events = append(e.events, Event{Kind: JobCancelled, Job: &j, From: j.Status})
 	return &j, OK
@@ -136,7 +136,7 @@ func (e *entry) retry(old *Job) (*Job, Code) {
 		return old, Duplicate
 	case Scheduled:
 		j := *old
-		j.Status, j.RunAt = Unclaimed, e.meta.Now
+		j.Status, j.RunAt = Unclaimed, e.meta.NowMs
 		e.put(old, &j)
 		return &j, OK
 	case Dead, Cancelled, Expired:
@@ -160,7 +160,7 @@ func (e *entry) revive(old *Job) (*Job, Code) {
 		d.InLine = e.sequences.taken(j.Options().Sequence)
 		d.Revived = j.Exec.Token == 0 && j.Options().StartBefore != 0
 	})
-	j.Status = j.FreeStatus(e.meta.Now)
+	j.Status = j.FreeStatus(e.meta.NowMs)
 	e.put(old, j)
 	return j, OK
 }

@@ -46,7 +46,7 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 		if q == nil {
 			break
 		}
-		if at := q.best.ExpiresAt(); at != 0 && at <= e.meta.Now { // its timer has not fired yet
+		if at := q.best.ExpiresAt(); at != 0 && at <= e.meta.NowMs { // its timer has not fired yet
 			if e.firings <= 0 {
 				e.types.arrive(q, 1) // the next claim continues
 				break
@@ -67,7 +67,7 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 		jobs = append(jobs, e.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
-		e.claims.remember(worker, op.RequestId, jobs, e.meta.Now, e.meta.claimsPerWorker())
+		e.claims.remember(worker, op.RequestId, jobs, e.meta.NowMs, claimsPerWorker(e.meta))
 	}
 	return Result{Jobs: jobs}
 }
@@ -122,19 +122,19 @@ func (m *Machine) Ready(types []string) bool {
 // lease leases the best job of a type to a worker.
 func (e *entry) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	old := q.best
-	e.meta.Token++
+	e.meta.LastToken++
 	j := old.Change()
 	j.Status = InProgress
 	j.AttemptEnd = NoEnd
 	j.Exec.Worker = worker
 	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
-	j.Exec.ClaimedAt, j.Exec.Heartbeat = e.meta.Now, e.meta.Now
+	j.Exec.ClaimedAt, j.Exec.Heartbeat = e.meta.NowMs, e.meta.NowMs
 	lease, timeout := int64(0), int64(0)
 	if s := q.settings; s != nil {
 		lease, timeout = s.LeaseMs, s.TimeoutMs
 	}
 	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, e.meta.Settings.LeaseMs)
-	j.Exec.Token = e.meta.Token
+	j.Exec.Token = e.meta.LastToken
 	j.Exec.Instance = op.Instance
 	j.Exec.Unconfirmed = op.Confirms && e.types.exhausted(j) && old.Details().GivenBack < giveBackMax
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)

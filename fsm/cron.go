@@ -48,7 +48,7 @@ func (m *Machine) storeCron(old, c *Cron) {
 type schedules struct{ *entry }
 
 func (s schedules) putCron(op *fsmpb.PutCron) Result {
-	c := &Cron{CreatedAtMs: s.meta.Now}
+	c := &Cron{CreatedAtMs: s.meta.NowMs}
 	old := s.crons.Find(&Cron{Name: op.Name})
 	switch {
 	case old != nil:
@@ -57,7 +57,7 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 		return Result{Code: TooManyCrons}
 	}
 	next := op.NextMs
-	if old != nil && !op.Paused && firedAlready(old, next, s.meta.Now) {
+	if old != nil && !op.Paused && firedAlready(old, next, s.meta.NowMs) {
 		if next = old.NextAtMs; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone, &op.StartMs, &op.EndMs) {
 			return Result{Code: NotDue}
 		}
@@ -70,7 +70,7 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 	if code := s.mayKeep(cronKept(c), cronKept(old), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
-	setCronPaused(c, op.Paused, next, s.meta.Now)
+	setCronPaused(c, op.Paused, next, s.meta.NowMs)
 	if old != nil && !c.Paused && old.NextAtMs != 0 && old.NextAtMs < c.NextAtMs &&
 		reckonedBy(old, &op.Spec, &op.TimeZone, &op.StartMs, &op.EndMs) {
 		c.NextAtMs = old.NextAtMs // it is due: the leader has proposed the fire
@@ -106,11 +106,11 @@ func (s schedules) pauseCron(op *fsmpb.PauseCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone, op.StartMs, op.EndMs) || firedAlready(old, op.NextMs, s.meta.Now)) {
+	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone, op.StartMs, op.EndMs) || firedAlready(old, op.NextMs, s.meta.NowMs)) {
 		return Result{Code: NotDue}
 	}
 	c := fsmpb.Copy(old)
-	setCronPaused(c, op.Paused, op.NextMs, s.meta.Now)
+	setCronPaused(c, op.Paused, op.NextMs, s.meta.NowMs)
 	s.storeCron(old, c)
 	s.events = append(s.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
@@ -141,10 +141,10 @@ func (s schedules) fireCron(op *fsmpb.FireCron) Result {
 	c.MissedCount += op.Missed
 	var res Result
 	last := s.ids.Get(c.LastJobId)
-	if late := job.Elapsed(op.AtMs, s.meta.Now); MissedPolicy(c.Missed) == MissedSkip && late > lateMs {
+	if late := job.Elapsed(op.AtMs, s.meta.NowMs); MissedPolicy(c.Missed) == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
-	} else if putAfter(old, op.AtMs, s.meta.Now) {
+	} else if putAfter(old, op.AtMs, s.meta.NowMs) {
 		c.LastError = "the schedule was put " + itoa(job.Elapsed(op.AtMs, old.CreatedAtMs)) + " ms after this time"
 	} else if OverlapPolicy(c.Overlap) == OverlapSkip && last != nil && !last.Status.Ended() {
 		c.LastError = "job " + c.LastJobId + " has not ended"
@@ -240,7 +240,7 @@ func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
 		return Result{Code: NotFound}
 	}
 	c := fsmpb.Copy(old)
-	c.LastAtMs = s.meta.Now
+	c.LastAtMs = s.meta.NowMs
 	res := s.enqueueFrom(c, op.JobId, 0)
 	if !res.Code.Done() {
 		return Result{Code: res.Code}

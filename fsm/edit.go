@@ -99,7 +99,7 @@ func mayGrow(old, j *Job, caller *fsmpb.Quota, limits [2]quota, used int64) Code
 // storeEdited stores an edited copy of a waiting job.
 func (e *entry) storeEdited(old, j *Job) {
 	if j.Status != Blocked {
-		j.Status = j.ReadyStatus(e.meta.Now)
+		j.Status = j.ReadyStatus(e.meta.NowMs)
 	}
 	j.ChangeDetails(func(d *Details) {
 		if d.Revision == 0 {

@@ -12,7 +12,7 @@ import (
 
 // enqueue adds all jobs or none: it checks everything before it changes anything.
 func (e *entry) enqueue(op *fsmpb.Enqueue) Result {
-	batch, code := e.batches.check(op.NewBatch, e.meta.Now)
+	batch, code := e.batches.check(op.NewBatch, e.meta.NowMs)
 	if batch != nil && code == OK {
 		code = e.mayKeep(newBatchKept(batch, len(op.Jobs)), kept{}, op.NewBatch.Quota)
 	}
@@ -384,8 +384,8 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Type:        m.types.queue(n.Type).name,
 		Priority:    n.Priority,
 		MaxAttempts: job.AttemptsOf(n.MaxAttempts),
-		CreatedAt:   m.meta.Now,
-		RunAt:       m.runAt(n, m.meta.Now),
+		CreatedAt:   m.meta.NowMs,
+		RunAt:       m.runAt(n, m.meta.NowMs),
 		Opt:         m.usage.options(n, cron),
 	}
 	j.Hold(n.Id, n.Payload)
@@ -395,7 +395,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	if waits, line := m.waitsOf(n.After), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
 		j.Det = &Details{Waits: waits, InLine: line}
 	}
-	j.Status = j.FreeStatus(m.meta.Now)
+	j.Status = j.FreeStatus(m.meta.NowMs)
 	return j
 }
 

@@ -85,10 +85,10 @@ func (k AnnounceKind) begin() AnnounceKind { return k - (k+1)%2 }
 
 // Announces reports whether a condition, such as AnnounceBucketAway, was announced and its end was
 // not. A new leader announces the end of what an earlier one has announced.
-func (m *Meta) Announces(k AnnounceKind) bool { return m.Announced&(1<<k) != 0 }
+func Announces(m *Meta, k AnnounceKind) bool { return m.Announced&(1<<k) != 0 }
 
 // noteAnnounced records an announcement in the state.
-func (m *Meta) noteAnnounced(k AnnounceKind) {
+func noteAnnounced(m *Meta, k AnnounceKind) {
 	if begin := k.begin(); k == begin {
 		m.Announced |= 1 << begin
 	} else {

@@ -144,7 +144,7 @@ func progress(worker, id string, percent uint32) *fsmpb.Mutation {
 func goesFurther(t *testing.T, m *fsm.Machine) {
 	t.Helper()
 	restoredCopy := copyOf(t, m)
-	now := sum(m.Meta().Now, 1)
+	now := sum(m.Now(), 1)
 	for i, muts := range [][]*fsmpb.Mutation{
 		{changeAll(fsm.CancelJobs), changeAll(fsm.RetryJobs)},
 		{claim("w", 1000), dueCrons(m)},
@@ -175,7 +175,7 @@ func changeAll(kind fsm.ChangeKind) *fsmpb.Mutation {
 
 // dueCrons fires the first schedule that is there, for its next time.
 func dueCrons(m *fsm.Machine) *fsmpb.Mutation {
-	op := &fsmpb.FireCron{JobId: "fired by " + m.Meta().LSN.String()}
+	op := &fsmpb.FireCron{JobId: "fired by " + m.LSN().String()}
 	for c := range m.View().Crons("") {
 		op.Name, op.DueMs, op.AtMs, op.NextMs = c.Name, c.NextAtMs, c.NextAtMs, sum(c.NextAtMs, 1000)
 		if c.NextAtMs != 0 {

@@ -14,7 +14,7 @@ func (m *Machine) PutOff() (kinds []string) {
 		timerLimit: "limit", timerExpiry: "expiry",
 	}
 	m.timers.Scan(func(t timer) bool {
-		if t.at > m.meta.Now {
+		if t.at > m.meta.NowMs {
 			return false
 		}
 		if m.exactly(t) {
@@ -33,12 +33,12 @@ func (m *Machine) PutOff() (kinds []string) {
 func (m *Machine) exactly(t timer) bool {
 	switch t.kind {
 	case timerLease:
-		return m.meta.leaseEnd(m.ids.Get(t.key)) <= m.meta.Now
+		return leaseEnd(m.meta, m.ids.Get(t.key)) <= m.meta.NowMs
 	case timerTimeout:
-		return m.meta.timeoutEnd(m.ids.Get(t.key)) <= m.meta.Now
+		return timeoutEnd(m.meta, m.ids.Get(t.key)) <= m.meta.NowMs
 	case timerWorker:
 		w, _ := m.workers.Get(&Worker{Name: t.key})
-		return m.meta.workerEnd(w) <= m.meta.Now
+		return workerEnd(m.meta, w) <= m.meta.NowMs
 	}
 	return true
 }
@@ -83,7 +83,7 @@ func (m *Machine) Features() (names []string) {
 	m.types.settings.Scan(func(s *QueueSettings) bool {
 		note("pauses", s.Paused)
 		note("limits of running jobs", limitsRunning(s))
-		note("rates", s.RateMilli > 0 && bucketOf(s).levelAt(m.meta.Now) < permit)
+		note("rates", s.RateMilli > 0 && bucketOf(s).levelAt(m.meta.NowMs) < permit)
 		note("retention of a type", s.RetainMs != Unset || s.RetainCount != Unset)
 		note("retention of the dead jobs of a type", s.RetainDeadMs != nil || s.RetainDeadCount != nil)
 		return true

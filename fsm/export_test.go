@@ -78,7 +78,7 @@ func (m *Machine) CheckIndexes() error {
 }
 
 func (m *Machine) rebuilt() (*Machine, error) {
-	b := NewBuilder(m.meta)
+	b := NewBuilder(m.Meta())
 	err := errors.Join(
 		addAll(m.jobs, func(j *Job) error { c := Bare(j); return b.AddJob(&c) }),
 		addAll(m.workers.Tree, b.AddWorker),
@@ -277,8 +277,8 @@ func (m *Machine) checkScalars() error {
 			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
 		}
 	}
-	if floor := tokenFloor(m.meta.Broker.Epoch); m.meta.Token < floor {
-		return fmt.Errorf("token %d is below the floor %d of the epoch", m.meta.Token, floor)
+	if floor := tokenFloor(m.meta.Epoch); m.meta.LastToken < floor {
+		return fmt.Errorf("token %d is below the floor %d of the epoch", m.meta.LastToken, floor)
 	}
 	return nil
 }

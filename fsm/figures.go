@@ -27,7 +27,7 @@ func (v *View) FiguresOf(jobType string) *Figures { return v.figures.Find(&Figur
 // together. They are zero for a type without figures of its own.
 func (v *View) Minutes(jobType string, all bool, n int) (out []figures.Minute, from int64) {
 	n = min(max(n, 1), figures.HistoryMinutes)
-	first := max(v.meta.Now/figures.MinuteMs-int64(n)+1, 0)
+	first := max(v.meta.NowMs/figures.MinuteMs-int64(n)+1, 0)
 	out = make([]figures.Minute, n)
 	if f := v.FiguresOf(jobType); !all && f != nil {
 		f.History.AddTo(out, first)

@@ -38,7 +38,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		again := sameEntry(t, b)
 		m, restoredCopy := restored(t, past), restored(t, past)
-		index := m.Meta().LSN.Index + 1
+		index := m.LSN().Index + 1
 		if results := m.Apply(index, 1, b); len(results) != len(b.Mutations) {
 			t.Fatalf("%d results for %d mutations", len(results), len(b.Mutations))
 		}
@@ -140,7 +140,7 @@ func readAll(m *fsm.Machine) {
 		_ = m.Ready([]string{j.Type})
 		_ = jobLine(j)
 	}
-	m.DueCrons(m.Meta().Now, func(c *fsm.Cron) bool { _ = cronLine(c); return true })
+	m.DueCrons(m.Now(), func(c *fsm.Cron) bool { _ = cronLine(c); return true })
 	m.NextDeadline(nil)
 	for _, scan := range []string{
 		linesOf(v.Queues, queueLine), linesOf(v.Turns, turnLine), linesOf(v.Holds, holdLine),
@@ -174,7 +174,7 @@ func FuzzDamagedEntry(f *testing.F) {
 			return
 		}
 		m := restored(t, past)
-		m.Apply(m.Meta().LSN.Index+1, 1, b)
+		m.Apply(m.LSN().Index+1, 1, b)
 		if err := m.CheckIndexes(); err != nil {
 			t.Fatal(err)
 		}

@@ -26,5 +26,5 @@ var (
 // index.
 func apply(t rapid.TB, m *fsm.Machine, now int64, muts ...*fsmpb.Mutation) []fsm.Result {
 	t.Helper()
-	return m.Apply(m.Meta().LSN.Index+1, 1, decode(t, entry(t, &fsmpb.Batch{NowMs: now, Mutations: muts})))
+	return m.Apply(m.LSN().Index+1, 1, decode(t, entry(t, &fsmpb.Batch{NowMs: now, Mutations: muts})))
 }

@@ -12,7 +12,7 @@ import (
 
 // stamp returns what the events of the present mutation have in common.
 func (e *entry) stamp() outbox.Stamp {
-	return outbox.Stamp{Term: e.meta.LSN.Term, Index: e.meta.LSN.Index, Now: e.meta.Now, Actor: e.actor}
+	return outbox.Stamp{Term: e.meta.Term, Index: e.meta.Index, Now: e.meta.NowMs, Actor: e.actor}
 }
 
 // tell puts an event into the outboxes of all hooks that want it.

@@ -33,7 +33,7 @@ func (e *entry) put(old, j *Job) {
 	e.events = append(e.events, Event{Job: j, From: from})
 	if figures.CountsChange(from, j.Status) {
 		q := e.types.queues[j.Type]
-		q.figures = e.figures.Count(q.figures, from, j, e.meta.Now)
+		q.figures = e.figures.Count(q.figures, from, j, e.meta.NowMs)
 	}
 	if e.hooks.HookCount() > 0 {
 		if news := jobEvent(from, j); news != nil {
@@ -169,10 +169,10 @@ func (m *Machine) unindex(j *Job) {
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
 	m.running.Set(j)
-	j.Exec.TimerAt = m.meta.leaseEnd(j)
+	j.Exec.TimerAt = leaseEnd(m.meta, j)
 	m.timers.Set(timer{at: j.Exec.TimerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
-		m.timers.setTimeout(j, m.meta.timeoutEnd(j))
+		m.timers.setTimeout(j, timeoutEnd(m.meta, j))
 	}
 	m.types.countRunning(q, j.InGroup(), +1)
 	m.types.countKeys(j, +1)

@@ -6,4 +6,4 @@ package fsm
 const MaxLevel = BaseLevel
 
 // claimsPerWorker returns how many claims of one worker are remembered.
-func (*Meta) claimsPerWorker() int { return claimsPerWorkerMax }
+func claimsPerWorker(*Meta) int { return claimsPerWorkerMax }

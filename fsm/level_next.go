@@ -11,7 +11,7 @@ const MaxLevel = BaseLevel + 1
 const claimsPerWorkerNext = 16
 
 // claimsPerWorker returns how many claims of one worker are remembered: fewer from level 2 on.
-func (m *Meta) claimsPerWorker() int {
+func claimsPerWorker(m *Meta) int {
 	if m.Level < MaxLevel {
 		return claimsPerWorkerMax
 	}

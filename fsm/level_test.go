@@ -37,7 +37,7 @@ func TestLevelIsPartOfTheState(t *testing.T) {
 // TestSnapshotOfANewerLevel is refused with the reason, not as one that is damaged,
 // even if it has unknown fields.
 func TestSnapshotOfANewerLevel(t *testing.T) {
-	meta := &fsmpb.Meta{Level: fsm.MaxLevel + 1}
+	meta := fsmpb.Meta{Level: fsm.MaxLevel + 1}
 	meta.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x01})
 	data, err := meta.MarshalVT()
 	if err != nil {
@@ -47,7 +47,7 @@ func TestSnapshotOfANewerLevel(t *testing.T) {
 	if _, err := fsm.Decode(bytes.NewReader(append(stream, data...))); !errors.Is(err, fsm.ErrLevel) || !errors.Is(err, fsm.ErrSnapshot) {
 		t.Fatalf("decode: %v", err)
 	}
-	if err := (fsm.Meta{Level: fsm.MaxLevel + 1}).Check(); !errors.Is(err, fsm.ErrLevel) || !errors.Is(err, fsm.ErrState) {
+	if err := fsm.CheckMeta(&fsm.Meta{Level: fsm.MaxLevel + 1}); !errors.Is(err, fsm.ErrLevel) || !errors.Is(err, fsm.ErrState) {
 		t.Fatalf("check: %v", err)
 	}
 }

@@ -160,7 +160,7 @@ func (k *limitKey) open() bool { return k.record.GetOpensAtMs() == 0 && !k.full(
 // blocking returns the first of the keys that has no room, or nil.
 func (t *types) blocking(keys []string) *limitKey {
 	for _, name := range keys {
-		if k := t.limits.find(name); k != nil && (k.full() || k.until(t.meta.Now) != 0) {
+		if k := t.limits.find(name); k != nil && (k.full() || k.until(t.meta.NowMs) != 0) {
 			return k
 		}
 	}
@@ -174,7 +174,7 @@ func (t *types) review(k *limitKey) {
 	}
 	opens := int64(0)
 	if len(k.lines) > 0 {
-		opens = k.until(t.meta.Now)
+		opens = k.until(t.meta.NowMs)
 	}
 	if opens != k.record.GetOpensAtMs() {
 		t.limits.change(k, func(r *Limit) { r.OpensAtMs = opens })
@@ -194,7 +194,7 @@ func (t *types) refreshLines(k *limitKey) {
 	for q, line := range k.lines {
 		t.refresh(q, line)
 		if line.head != nil {
-			t.arrive(q, min(line.jobs, capacity(k.rule.GetRunning(), k.running, k.bucket(), t.meta.Now)))
+			t.arrive(q, min(line.jobs, capacity(k.rule.GetRunning(), k.running, k.bucket(), t.meta.NowMs)))
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (t *types) takeKeys(q *queue, j *Job) {
 	for _, name := range keys {
 		k := t.limits.key(name)
 		if b := k.bucket(); b.rateMilli > 0 && (k.record != nil || t.limits.records.Len() < usesMax) {
-			t.limits.change(k, func(r *Limit) { r.Level, r.LevelAtMs = b.levelAt(t.meta.Now)-permit, t.meta.Now })
+			t.limits.change(k, func(r *Limit) { r.Level, r.LevelAtMs = b.levelAt(t.meta.NowMs)-permit, t.meta.NowMs })
 		}
 		t.review(k)
 	}
@@ -311,7 +311,7 @@ func (e limiting) throttle(op *fsmpb.ThrottleLimit) Result {
 	if op.Lease != nil {
 		until = max(until, k.record.GetHeldUntilMs())
 	}
-	if until <= e.meta.Now && until < math.MaxInt64 {
+	if until <= e.meta.NowMs && until < math.MaxInt64 {
 		until = 0
 	}
 	if until != k.record.GetHeldUntilMs() {
@@ -354,7 +354,7 @@ func (m *Machine) useOf(k *limitKey) LimitUse {
 	for _, line := range k.lines {
 		u.Waiting += line.jobs
 	}
-	if u.HeldUntil <= m.meta.Now {
+	if u.HeldUntil <= m.meta.NowMs {
 		u.HeldUntil = 0
 	}
 	return u

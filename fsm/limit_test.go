@@ -54,7 +54,7 @@ func TestLimitsAreKept(t *testing.T) {
 		rules := []*fsmpb.Mutation{ // by prefixes that are not those of other tenants
 			setLimit("*", use["b"].rule), setLimit("a*", use["ab"].rule), setLimit("a", use["a"].rule), setLimit("t1\x00a*", use["t1\x00a"].rule),
 		}
-		endless := func() bool { return m.Meta().Now > math.MaxInt64-1_000_000 } // times saturate there
+		endless := func() bool { return m.Now() > math.MaxInt64-1_000_000 } // times saturate there
 		apply := func(t *rapid.T, b *fsmpb.Batch) []fsm.Result {
 			l.next(t)
 			b.Mutations = slices.DeleteFunc(b.Mutations, changesRules)
@@ -94,7 +94,7 @@ func changesRules(m *fsmpb.Mutation) bool {
 // checkUse notes the starts and holds of an entry, and checks them. Within an entry holds and starts are in no known order,
 // so that a hold counts from the next one.
 func checkUse(t *rapid.T, m *fsm.Machine, b *fsmpb.Batch, results []fsm.Result, use map[string]*keyUse) {
-	now := m.Meta().Now
+	now := m.Now()
 	for _, e := range m.Events() {
 		if e.Kind != fsm.JobChanged || e.Job.Status != fsm.InProgress || e.From == fsm.InProgress {
 			continue
@@ -180,7 +180,7 @@ func checkNoneStarts(t *rapid.T, m *fsm.Machine, typ string, use map[string]*key
 		}
 		return true
 	})
-	now := m.Meta().Now
+	now := m.Now()
 	m.View().Jobs(fsm.Unclaimed, 0, func(j *fsm.Job) bool {
 		blocked := slices.ContainsFunc(j.Options().Limits, func(key string) bool {
 			u := use[key]
@@ -398,7 +398,7 @@ func TestLimitsThatNoStateHas(t *testing.T) {
 		"negative, with a rule": {[]*fsm.Limit{{Name: "a", Rule: &fsmpb.LimitRule{Running: 1}, HeldUntilMs: -1}}, nil},
 		"negative level":        {[]*fsm.Limit{{Name: "a", Rule: &fsmpb.LimitRule{RateMilli: 1}, Level: -1, LevelAtMs: 9}}, nil},
 	} {
-		b := fsm.NewBuilder(fsm.Meta{Now: 5, LastSeq: 1, Settings: fsm.DefaultSettings()})
+		b := fsm.NewBuilder(&fsm.Meta{NowMs: 5, LastSeq: 1, Settings: fsm.DefaultSettings()})
 		if err := b.AddJob(&fsm.Job{Seq: 1, ID: "j", Type: "t", Status: fsm.Unclaimed, Opt: &fsm.Options{Limits: both}}); err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestNeedlessLimitsAreForgotten(t *testing.T) {
 		"bucket without a rate": {Name: "a", Level: 5, LevelAtMs: 9},
 		"hold that has ended":   {Name: "a", HeldUntilMs: 1},
 	} {
-		b := fsm.NewBuilder(fsm.Meta{Now: 5, Settings: fsm.DefaultSettings()})
+		b := fsm.NewBuilder(&fsm.Meta{NowMs: 5, Settings: fsm.DefaultSettings()})
 		if err := b.AddLimit(l); err != nil {
 			continue // refused: no harm either
 		}

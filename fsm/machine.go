@@ -1,12 +1,6 @@
 package fsm
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"strconv"
-	"strings"
-
 	"osqueue/fsm/btree"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
@@ -31,39 +25,17 @@ func DefaultSettings() *Settings {
 	}
 }
 
-// Broker is the registered active broker.
-type Broker struct {
-	Node    string
-	Address string // host:port of its HTTP API
-	Epoch   uint64 // fencing number, +1 at each takeover
-}
-
 // Meta is the part of the state that is not a collection.
-type Meta struct {
-	LSN LSN // of the last applied entry
-	// TermBase is added to raft's terms to make LSN terms. Adoption raises it, so that
-	// LSNs keep growing when a cluster with lower terms takes over.
-	TermBase uint64
-	Now      int64  // the machine's clock, ms
-	LastSeq  uint64 // of the youngest job
-	Token    uint64 // the last fencing token, or the floor of the epoch
-	// LeasesFrom is when the broker registered, ms. The time of an older lease or worker
-	// counts from here.
-	LeasesFrom     int64
-	LastTurn       uint64 // the last turn that a group got
-	CompletedTotal uint64 // ever
-	DeadTotal      uint64 // ever
-	CancelledTotal uint64 // ever
-	Cluster        string // made at bootstrap; "" before the first broker
-	Lineage        string // made with the document; "" before the first broker
-	Broker         Broker
-	Settings       *Settings
-	// Adopted is the version of the document whose state the cluster has adopted, and for which no
-	// broker has registered since; "": none.
-	Adopted   string
-	Announced uint32 // conditions that are announced, and not yet their end (event.go)
-	Level     uint32 // the feature level (entry.go); 0 in a document of a legacy broker, which counts as BaseLevel
-}
+type Meta = fsmpb.Meta
+
+// LSN is the log sequence number of an entry.
+type LSN = fsmpb.LSN
+
+// ParseLSN reads the text of LSN.String. Its error wraps ErrBadLSN.
+func ParseLSN(s string) (LSN, error) { return fsmpb.ParseLSN(s) }
+
+// ErrBadLSN is wrapped by ParseLSN.
+var ErrBadLSN = fsmpb.ErrBadLSN
 
 // Result is the machine's answer to one mutation.
 type Result struct {
@@ -88,7 +60,7 @@ type Result struct {
 // Machine is the state of the queue with the rules that change it. Make one with New, a
 // Builder or Decode. It is not safe for concurrent use.
 type Machine struct {
-	meta Meta
+	meta *Meta // changed in place
 
 	// Copy-on-write, shared with views. The first three and the last ten are
 	// the state.
@@ -129,8 +101,14 @@ type budgets struct {
 // Events returns the effects of the last Apply. The slice is valid until the next Apply.
 func (m *Machine) Events() []Event { return m.entry.events }
 
-// Meta returns the state's scalars.
-func (m *Machine) Meta() Meta { return m.meta }
+// Meta returns a copy of the state's scalars.
+func (m *Machine) Meta() *Meta { return fsmpb.Clone(m.meta) }
+
+// LSN returns the LSN of the last applied entry.
+func (m *Machine) LSN() LSN { return m.meta.LSN() }
+
+// Now returns the machine's clock, in ms.
+func (m *Machine) Now() int64 { return m.meta.NowMs }
 
 // Job returns the job with that id, or nil.
 func (m *Machine) Job(id string) *Job { return m.ids.Get(id) }
@@ -202,42 +180,7 @@ func tokenFloor(epoch uint64) uint64 { return min(epoch, epochMax) << 32 }
 func (m *Machine) Transplant(cluster, adopted string, term, lsnTerm uint64) {
 	m.meta.Adopted = adopted
 	m.meta.Cluster = cluster
-	m.meta.LSN = LSN{Term: max(lsnTerm, term), Index: m.meta.LSN.Index + 1}
-	m.meta.TermBase = m.meta.LSN.Term - term
-}
-
-// LSN is the log sequence number of an entry: its place in the history of a lineage. LSNs
-// are ordered by term, then by index, and never decrease, not even when another cluster
-// takes the lineage over. The zero LSN comes before every entry.
-type LSN struct {
-	Term  uint64
-	Index uint64
-}
-
-// Compare returns -1, 0 or +1 as l is before, equal to or after o.
-func (l LSN) Compare(o LSN) int {
-	return cmp.Or(cmp.Compare(l.Term, o.Term), cmp.Compare(l.Index, o.Index))
-}
-
-// IsZero reports whether l comes before every entry.
-func (l LSN) IsZero() bool { return l == LSN{} }
-
-// String prints l as term-index, the form that ParseLSN reads.
-func (l LSN) String() string {
-	b := strconv.AppendUint(make([]byte, 0, 24), l.Term, 10)
-	return string(strconv.AppendUint(append(b, '-'), l.Index, 10))
-}
-
-// ErrBadLSN is wrapped by ParseLSN.
-var ErrBadLSN = errors.New("not an LSN (write term-index, for example 12-90210)")
-
-// ParseLSN reads the text of LSN.String. Its error wraps ErrBadLSN.
-func ParseLSN(s string) (LSN, error) {
-	term, index, _ := strings.Cut(s, "-")
-	t, errTerm := strconv.ParseUint(term, 10, 64)
-	i, errIndex := strconv.ParseUint(index, 10, 64)
-	if errTerm != nil || errIndex != nil {
-		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
-	}
-	return LSN{Term: t, Index: i}, nil
+	m.meta.Term = max(lsnTerm, term)
+	m.meta.Index++
+	m.meta.TermBase = m.meta.Term - term
 }

@@ -37,7 +37,7 @@ func TestAllClaimsAreBounded(t *testing.T) {
 // A state from elsewhere may have a record of a claim without a request id,
 // which must not answer other claims without one.
 func TestNoRequestIsNeverRemembered(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{LastSeq: 1, LastToken: 5, Settings: fsm.DefaultSettings()})
 	err := errors.Join(
 		b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed}),
 		b.AddClaim(&fsm.ClaimRecord{Worker: "w", FirstToken: 5, JobIds: []string{"a"}}))
@@ -56,11 +56,11 @@ func TestNoRequestIsNeverRemembered(t *testing.T) {
 // A cluster with lower terms that takes a lineage over continues from its LSN.
 func TestTermBaseKeepsLSNsGrowing(t *testing.T) {
 	old := fsm.LSN{Term: 40, Index: 900}
-	b := fsm.NewBuilder(fsm.Meta{LSN: old, TermBase: 39, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{Term: old.Term, Index: old.Index, TermBase: 39, Settings: fsm.DefaultSettings()})
 	m := b.Machine()
 	for range 2 {
 		m.Apply(7, 2, &fsmpb.Batch{NowMs: 1})
-		if got, want := m.Meta().LSN, (fsm.LSN{Term: 41, Index: 7}); got != want || got.Compare(old) <= 0 {
+		if got, want := m.LSN(), (fsm.LSN{Term: 41, Index: 7}); got != want || got.Compare(old) <= 0 {
 			t.Errorf("LSN %v after %v, want %v", got, old, want)
 		}
 		m = copyOf(t, m)
@@ -71,7 +71,7 @@ func TestTermBaseKeepsLSNsGrowing(t *testing.T) {
 // back because of them: a restarted machine would see them earlier than one that was not
 // restarted.
 func TestRestoredStateFromTheFuture(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{Now: 1000, LastSeq: 9, Token: 9, LeasesFrom: 200_000, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{NowMs: 1000, LastSeq: 9, LastToken: 9, LeasesFromMs: 200_000, Settings: fsm.DefaultSettings()})
 	for i, status := range []fsm.Status{
 		fsm.InProgress, fsm.InProgress, fsm.Completed, fsm.Cancelled, fsm.Scheduled, fsm.Unclaimed,
 	} {
@@ -101,7 +101,7 @@ func TestRestoredStateFromTheFuture(t *testing.T) {
 
 // A state from elsewhere may not know how an attempt ended.
 func TestRestoredStateWithoutAnEnd(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{LastSeq: 1, LastToken: 5, Settings: fsm.DefaultSettings()})
 	if err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, Exec: &fsm.Execution{Token: 5}}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestRestoredStateWithoutAnEnd(t *testing.T) {
 
 // A state that a person has edited may have a log where none was made.
 func TestCompletionReplacesAnOlderLog(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{LastSeq: 1, Settings: fsm.DefaultSettings()})
 	err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, MaxAttempts: 1, Det: &fsm.Details{Log: "of old"}})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		"claims in the wrong order":  claims(3, 2),
 		"two claims with one answer": claims(3, 3),
 	} {
-		b := fsm.NewBuilder(fsm.Meta{LastSeq: 99, Token: 99})
+		b := fsm.NewBuilder(&fsm.Meta{LastSeq: 99, LastToken: 99})
 		err := errors.Join(
 			b.AddJob(&fsm.Job{ID: "old", Seq: 1, Status: fsm.Unclaimed}),
 			b.AddWorker(&fsm.Worker{Name: "old"}))
@@ -179,13 +179,13 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 }
 
 func TestCountersHaveRoom(t *testing.T) {
-	for _, meta := range []fsm.Meta{
+	for _, meta := range []*fsm.Meta{
 		{LastSeq: fsm.CounterMax + 1},
-		{Token: fsm.CounterMax + 1},
+		{LastToken: fsm.CounterMax + 1},
 		{TermBase: math.MaxUint64},
-		{LSN: fsm.LSN{Term: math.MaxUint64}},
+		{Term: math.MaxUint64},
 	} {
-		if err := meta.Check(); !errors.Is(err, fsm.ErrState) {
+		if err := fsm.CheckMeta(meta); !errors.Is(err, fsm.ErrState) {
 			t.Errorf("%+v: error %v", meta, err)
 		}
 		v := fsm.NewBuilder(meta).Machine().View()

@@ -54,7 +54,7 @@ func (m *model) cancel(j *fsm.Job) (*fsm.Job, fsm.Code) {
 		if j.Details().CancelAt != 0 {
 			return j, fsm.Duplicate
 		}
-		j = m.change(j, func(j *fsm.Job) { details(j, func(d *fsm.Details) { d.CancelAt = m.meta.Now }) })
+		j = m.change(j, func(j *fsm.Job) { details(j, func(d *fsm.Details) { d.CancelAt = m.meta.NowMs }) })
 		m.events = append(m.events, event{kind: fsm.JobCancelled, id: j.ID, from: j.Status, to: j.Status})
 		return j, fsm.OK
 	case fsm.Cancelled:
@@ -80,7 +80,7 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 			j.Status = m.waitingOrReady(j)
 		}), fsm.OK
 	case fsm.Scheduled:
-		return m.change(j, func(j *fsm.Job) { j.Status, j.RunAt = fsm.Unclaimed, m.meta.Now }), fsm.OK
+		return m.change(j, func(j *fsm.Job) { j.Status, j.RunAt = fsm.Unclaimed, m.meta.NowMs }), fsm.OK
 	case fsm.Unclaimed:
 		return j, fsm.Duplicate
 	}

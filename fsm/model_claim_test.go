@@ -35,7 +35,7 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 		if j == nil {
 			break
 		}
-		if m.mayExpire(j) && j.Options().StartBefore <= m.meta.Now {
+		if m.mayExpire(j) && j.Options().StartBefore <= m.meta.NowMs {
 			m.expire(j)
 			continue
 		}
@@ -149,7 +149,7 @@ func (m *model) running(counts func(*fsm.Job) bool) (n int64) {
 
 // level returns the level of a rate now.
 func (m *model) level(q *fsm.QueueSettings) int64 {
-	level := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(q.LevelAtMs))
+	level := new(big.Int).Sub(big.NewInt(m.meta.NowMs), big.NewInt(q.LevelAtMs))
 	level.Mul(level, big.NewInt(q.RateMilli))
 	level.Add(level, big.NewInt(q.Level))
 	return min(clamped(level), fullLevel(q))
@@ -161,12 +161,12 @@ func fullLevel(q *fsm.QueueSettings) int64 {
 }
 
 func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
-	m.meta.Token++
+	m.meta.LastToken++
 	q, line := m.settingsOf(old.Type), m.parkedUnder(old)
 	j := m.change(old, func(j *fsm.Job) {
-		j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
+		j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.LastToken
 		j.Attempts = int32(min(int64(j.Attempts)+1, 1<<31-1))
-		j.Exec.ClaimedAt, j.Exec.Heartbeat = m.meta.Now, m.meta.Now
+		j.Exec.ClaimedAt, j.Exec.Heartbeat = m.meta.NowMs, m.meta.NowMs
 		j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Execution().LeaseMs, q.LeaseMs, m.meta.Settings.LeaseMs)
 		details(j, func(d *fsm.Details) {
 			d.TimeoutMs = firstPositive(j.Options().TimeoutMs, q.TimeoutMs)
@@ -177,7 +177,7 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 	})
 	if q.RateMilli > 0 {
 		taken := fsmpb.Copy(q)
-		taken.Level, taken.LevelAtMs = m.level(q)-permit, m.meta.Now
+		taken.Level, taken.LevelAtMs = m.level(q)-permit, m.meta.NowMs
 		m.queues = put(m.queues, taken, byQueueName)
 	}
 	m.takeKeys(j)
@@ -201,7 +201,7 @@ func (m *model) rotate(j *fsm.Job) {
 }
 
 func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
-	r := &fsm.ClaimRecord{Worker: op.Worker, RequestId: op.RequestId, ClaimedAtMs: m.meta.Now, FirstToken: jobs[0].Execution().Token}
+	r := &fsm.ClaimRecord{Worker: op.Worker, RequestId: op.RequestId, ClaimedAtMs: m.meta.NowMs, FirstToken: jobs[0].Execution().Token}
 	for _, j := range jobs {
 		r.JobIds = append(r.JobIds, j.ID)
 	}

@@ -36,7 +36,7 @@ func (m *model) setCron(old *fsm.Cron, how func(*fsm.Cron)) {
 func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	old := m.cron(op.Name)
 	if old == nil {
-		old = &fsm.Cron{Name: op.Name, CreatedAtMs: m.meta.Now}
+		old = &fsm.Cron{Name: op.Name, CreatedAtMs: m.meta.NowMs}
 	}
 	next := op.NextMs
 	if m.firedFor(old, op.Paused, next) {
@@ -58,7 +58,7 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 		c.Job.Id = ""
 		c.Overlap, c.Missed = op.Overlap, op.Missed
 		c.StartMs, c.EndMs, c.JitterMs, c.MaxFires = op.StartMs, op.EndMs, op.JitterMs, op.MaxFires
-		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, next), m.meta.Now
+		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, next), m.meta.NowMs
 		same := !otherTimes(old, &op.Spec, &op.TimeZone, &op.StartMs, &op.EndMs)
 		if same && !op.Paused && old.NextAtMs != 0 && old.NextAtMs < next {
 			c.NextAtMs = old.NextAtMs
@@ -70,7 +70,7 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 
 // firedFor: a schedule does not get a time for which it has fired, unless that time is in the future.
 func (m *model) firedFor(c *fsm.Cron, paused bool, next int64) bool {
-	return !paused && next != 0 && c.LastAtMs != 0 && c.LastAtMs >= next && m.meta.Now >= c.LastAtMs
+	return !paused && next != 0 && c.LastAtMs != 0 && c.LastAtMs >= next && m.meta.NowMs >= c.LastAtMs
 }
 
 // otherTimes: the next time was reckoned by what the schedule does not have.
@@ -96,7 +96,7 @@ func (m *model) pauseCron(op *fsmpb.PauseCron) fsm.Result {
 		return fsm.Result{Code: fsm.NotDue}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
-		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+		c.Paused, c.NextAtMs, c.UpdatedAtMs = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.NowMs
 	})
 	m.happened(fsm.CronPut, op.Name)
 	return fsm.Result{}
@@ -148,10 +148,10 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 
 // fired enqueues the job of a schedule, or says why not.
 func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, code fsm.Code, why string, late bool) {
-	if sum(op.AtMs, lateMs) < m.meta.Now && fsm.MissedPolicy(c.Missed) == fsm.MissedSkip {
-		return nil, 0, "missed by " + decimal(since(m.meta.Now, op.AtMs)) + " ms", true
+	if sum(op.AtMs, lateMs) < m.meta.NowMs && fsm.MissedPolicy(c.Missed) == fsm.MissedSkip {
+		return nil, 0, "missed by " + decimal(since(m.meta.NowMs, op.AtMs)) + " ms", true
 	}
-	if c.LastAtMs == 0 && c.CreatedAtMs > op.AtMs && m.meta.Now >= c.CreatedAtMs {
+	if c.LastAtMs == 0 && c.CreatedAtMs > op.AtMs && m.meta.NowMs >= c.CreatedAtMs {
 		return nil, 0, "the schedule was put " + decimal(since(c.CreatedAtMs, op.AtMs)) + " ms after this time", false
 	}
 	if last := m.job(c.LastJobId); fsm.OverlapPolicy(c.Overlap) == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
@@ -220,14 +220,14 @@ func (m *model) triggerCron(op *fsmpb.TriggerCron) fsm.Result {
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	job, code := m.enqueueFor(old, op.JobId, m.meta.Now, old.Job.RunAtMs)
+	job, code := m.enqueueFor(old, op.JobId, m.meta.NowMs, old.Job.RunAtMs)
 	if !code.Done() {
 		return fsm.Result{Code: code}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
-		c.LastAtMs, c.LastError, c.LastJobId = m.meta.Now, "", job.ID
+		c.LastAtMs, c.LastError, c.LastJobId = m.meta.NowMs, "", job.ID
 		c.Fired++
-		ran(c, &fsm.CronRun{AtMs: m.meta.Now, JobId: job.ID, Duplicate: code == fsm.Duplicate})
+		ran(c, &fsm.CronRun{AtMs: m.meta.NowMs, JobId: job.ID, Duplicate: code == fsm.Duplicate})
 	})
 	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})
 	return fsm.Result{Code: code, Jobs: []*fsm.Job{job}}

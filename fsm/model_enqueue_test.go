@@ -142,7 +142,7 @@ func (m *model) wantedRunAt(n *fsmpb.NewJob, created int64) int64 {
 	if fsm.OnConflict(u.GetOnConflict()) != fsm.ConflictDebounce {
 		return n.RunAtMs
 	}
-	at := sum(m.meta.Now, max(u.WaitMs, 0))
+	at := sum(m.meta.NowMs, max(u.WaitMs, 0))
 	if u.MaxWaitMs > 0 {
 		at = min(at, sum(created, u.MaxWaitMs))
 	}
@@ -155,7 +155,7 @@ func (m *model) enter(j *fsm.Job) {
 	m.add(j)
 	if u := j.Options().Unique; unique(j) && u.Scope == fsm.UniquePeriod {
 		m.holds = put(m.holds, &fsm.Hold{
-			Type: j.Type, Key: u.Key, Seq: j.Seq, JobId: j.ID, UntilMs: sum(m.meta.Now, u.PeriodMs),
+			Type: j.Type, Key: u.Key, Seq: j.Seq, JobId: j.ID, UntilMs: sum(m.meta.NowMs, u.PeriodMs),
 		}, byTypeAndKey)
 	}
 }
@@ -164,7 +164,7 @@ func (m *model) enter(j *fsm.Job) {
 func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	j := &fsm.Job{
 		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type,
-		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: m.wantedRunAt(n, m.meta.Now),
+		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.NowMs, RunAt: m.wantedRunAt(n, m.meta.NowMs),
 		Exec: &fsm.Execution{
 			LeaseMs: n.LeaseMs,
 		},
@@ -530,7 +530,7 @@ func (m *model) endIfEmpty(batch *fsm.JobBatch) {
 		return
 	}
 	b := fsmpb.Copy(batch)
-	b.EndedAtMs, b.Called = m.meta.Now, b.Callback != nil
+	b.EndedAtMs, b.Called = m.meta.NowMs, b.Callback != nil
 	m.batches = put(m.batches, b, byBatchID)
 	m.happened(fsm.BatchEnded, b.Id)
 	if b.Called {
@@ -558,7 +558,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 		return code
 	}
 	m.batches = put(m.batches, &fsm.JobBatch{
-		Id: n.Id, CreatedAtMs: m.meta.Now, Callback: n.Callback, CallbackOn: n.CallbackOn,
+		Id: n.Id, CreatedAtMs: m.meta.NowMs, Callback: n.Callback, CallbackOn: n.CallbackOn,
 		Account: n.Quota.GetAccount(),
 	}, byBatchID)
 	return fsm.OK

@@ -28,7 +28,7 @@ func (m *model) noteChange(old, j *fsm.Job) {
 	if j == nil || old != nil && old.Status == j.Status {
 		return
 	}
-	c := counted{jobType: j.Type, to: j.Status, end: j.AttemptEnd, at: m.meta.Now, attempts: j.Attempts}
+	c := counted{jobType: j.Type, to: j.Status, end: j.AttemptEnd, at: m.meta.NowMs, attempts: j.Attempts}
 	if old != nil {
 		c.from = old.Status
 	}
@@ -37,10 +37,10 @@ func (m *model) noteChange(old, j *fsm.Job) {
 		for _, a := range j.Details().History {
 			began = max(began, a.EndedAt)
 		}
-		c.waited = max(since(m.meta.Now, began), 0)
+		c.waited = max(since(m.meta.NowMs, began), 0)
 	}
 	if c.from == fsm.InProgress {
-		c.ran = max(since(m.meta.Now, j.Execution().ClaimedAt), 0)
+		c.ran = max(since(m.meta.NowMs, j.Execution().ClaimedAt), 0)
 	}
 	waits := func(s fsm.Status) bool { return s == fsm.Blocked || s == fsm.Scheduled || s == fsm.Unclaimed }
 	if !waits(c.from) || !waits(c.to) {
@@ -80,7 +80,7 @@ func checkFigures(t *rapid.T, v *fsm.View, naive *model) {
 		if f.Type != names[i] || f.Counters != *want[f.Type] || got != sums[f.Type] {
 			t.Fatalf("figures of %q\n got %+v sums %v\nwant %+v sums %v", f.Type, f.Counters, got, *want[names[i]], sums[names[i]])
 		}
-		checkMinutes(t, f, minutes[f.Type], naive.meta.Now/60_000)
+		checkMinutes(t, f, minutes[f.Type], naive.meta.NowMs/60_000)
 	}
 }
 

@@ -43,7 +43,7 @@ func (m *model) setHook(old *hooked, how func(*hooked)) {
 func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 	p := op.Hook
 	h := &hooked{Hook: outbox.Hook{Hook: fsmpb.Copy(p)}}
-	h.CreatedMs, h.UpdatedMs = m.meta.Now, m.meta.Now
+	h.CreatedMs, h.UpdatedMs = m.meta.NowMs, m.meta.NowMs
 	old := m.hook(p.Name)
 	if old == nil {
 		if len(p.Secret) == 0 {
@@ -63,7 +63,7 @@ func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 		} else if string(fresh.Secret) != string(o.Secret) {
 			fresh.OldSecret, fresh.OldUntilMs = nil, 0
 			if op.OverlapMs > 0 {
-				fresh.OldSecret, fresh.OldUntilMs = o.Secret, sum(m.meta.Now, op.OverlapMs)
+				fresh.OldSecret, fresh.OldUntilMs = o.Secret, sum(m.meta.NowMs, op.OverlapMs)
 			}
 		}
 		for _, a := range o.Alerts {
@@ -130,15 +130,15 @@ func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
 		take(op.Delivered, &h.Delivered)
 		take(op.Failed, &h.Failed)
 		if len(op.Delivered) > 0 {
-			h.DeliveredMs, h.FailingSinceMs, h.LastError = m.meta.Now, 0, ""
+			h.DeliveredMs, h.FailingSinceMs, h.LastError = m.meta.NowMs, 0, ""
 		}
 		if op.Error != "" {
 			if h.FailingSinceMs == 0 {
-				h.FailingSinceMs = m.meta.Now
+				h.FailingSinceMs = m.meta.NowMs
 			}
 			h.LastError = cutTo256(op.Error)
 		}
-		if h.OldUntilMs > 0 && m.meta.Now >= h.OldUntilMs {
+		if h.OldUntilMs > 0 && m.meta.NowMs >= h.OldUntilMs {
 			h.OldSecret, h.OldUntilMs = nil, 0
 		}
 	})
@@ -160,7 +160,7 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	}
 	m.hookNumber++
 	m.setHook(old, func(h *hooked) {
-		a := &outbox.Alert{Kind: uint32(kind), Subject: subject, SinceMs: m.meta.Now, Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}
+		a := &outbox.Alert{Kind: uint32(kind), Subject: subject, SinceMs: m.meta.NowMs, Term: m.meta.Term, Index: m.meta.Index, N: m.hookNumber}
 		if op.Firing {
 			h.Alerts = append(h.Alerts, a)
 			slices.SortFunc(h.Alerts, func(a, b *outbox.Alert) int {
@@ -180,7 +180,7 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 
 // post puts an event with the number m.hookNumber into an outbox.
 func (m *model) post(h *hooked, e *outbox.Event) {
-	e.Hook, e.AtMs, e.Term, e.Index, e.N = h.Name, m.meta.Now, m.meta.LSN.Term, m.meta.LSN.Index, m.hookNumber
+	e.Hook, e.AtMs, e.Term, e.Index, e.N = h.Name, m.meta.NowMs, m.meta.Term, m.meta.Index, m.hookNumber
 	h.outbox = append(h.outbox, e)
 	limit := h.BufferBytes
 	if limit == 0 {
@@ -236,7 +236,7 @@ func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
 func (m *model) tellOf(kind fsm.EventKind, name string) {
 	switch kind {
 	case fsm.BrokerRegistered:
-		m.tell(outbox.Leader, &outbox.Event{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
+		m.tell(outbox.Leader, &outbox.Event{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Epoch)})
 	case fsm.WorkerDied:
 		n := 0
 		for _, j := range m.jobs {
@@ -256,7 +256,7 @@ func (m *model) tellOf(kind fsm.EventKind, name string) {
 }
 
 func (m *model) tellAnnounced(kind fsm.AnnounceKind, text string) {
-	e := &outbox.Event{Subject: m.meta.Broker.Node, Text: text}
+	e := &outbox.Event{Subject: m.meta.BrokerNode, Text: text}
 	e.Resolved = kind == fsm.AnnounceBucketBack || kind == fsm.AnnounceWritesAccepted || kind == fsm.AnnounceBucketHealed
 	m.tell(map[fsm.AnnounceKind]outbox.Kind{
 		fsm.AnnounceBucketAway: outbox.BucketAway, fsm.AnnounceBucketBack: outbox.BucketAway,

@@ -111,7 +111,7 @@ func (m *model) throttleLimit(op *fsmpb.ThrottleLimit) fsm.Result {
 		key = j.Options().Limits[i]
 		until = max(until, m.limit(key).HeldUntilMs)
 	}
-	if until <= m.meta.Now && until < math.MaxInt64 {
+	if until <= m.meta.NowMs && until < math.MaxInt64 {
 		until = 0
 	}
 	m.changeLimit(key, func(l *fsm.Limit) { l.HeldUntilMs = until })
@@ -125,7 +125,7 @@ func (m *model) permits(key string) (level, full int64) {
 	if l.Level == 0 && l.LevelAtMs == 0 {
 		return full, full
 	}
-	now := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(l.LevelAtMs))
+	now := new(big.Int).Sub(big.NewInt(m.meta.NowMs), big.NewInt(l.LevelAtMs))
 	now.Mul(now, big.NewInt(rule.GetRateMilli()))
 	now.Add(now, big.NewInt(l.Level))
 	return min(clamped(now), full), full
@@ -151,7 +151,7 @@ func (m *model) hasRoom(key string) bool {
 func (m *model) startsNow(key string) bool {
 	level, _ := m.permits(key)
 	held := m.limit(key).HeldUntilMs
-	return held <= m.meta.Now && held < math.MaxInt64 && (m.ruleOf(key).GetRateMilli() <= 0 || level >= permit)
+	return held <= m.meta.NowMs && held < math.MaxInt64 && (m.ruleOf(key).GetRateMilli() <= 0 || level >= permit)
 }
 
 // fullKey is the first key without room; "" is none.
@@ -241,7 +241,7 @@ func (m *model) takeKeys(j *fsm.Job) {
 	for _, key := range j.Options().Limits {
 		if m.ruleOf(key).GetRateMilli() > 0 {
 			level, _ := m.permits(key)
-			m.changeLimit(key, func(l *fsm.Limit) { l.Level, l.LevelAtMs = level-permit, m.meta.Now })
+			m.changeLimit(key, func(l *fsm.Limit) { l.Level, l.LevelAtMs = level-permit, m.meta.NowMs })
 		}
 	}
 }
@@ -307,7 +307,7 @@ func (m *model) idleAt(l *fsm.Limit) (at int64, ok bool) {
 // forgetLimits drops the buckets and holds of keys that are idle. A time at the end of the clock never comes.
 func (m *model) forgetLimits() {
 	for _, l := range m.limits {
-		if at, ok := m.idleAt(l); ok && at <= m.meta.Now && at < math.MaxInt64 && m.opensAt(l.Name) == 0 {
+		if at, ok := m.idleAt(l); ok && at <= m.meta.NowMs && at < math.MaxInt64 && m.opensAt(l.Name) == 0 {
 			m.changeLimit(l.Name, func(l *fsm.Limit) { l.Level, l.LevelAtMs, l.HeldUntilMs = 0, 0, 0 })
 		}
 	}

@@ -44,7 +44,7 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		if p := op.Pause; p != nil {
 			q.Pause = &fsmpb.Pause{Reason: p.Reason, By: p.By, UntilMs: p.UntilMs, SinceMs: since}
 			if since == 0 {
-				q.Pause.SinceMs = m.meta.Now
+				q.Pause.SinceMs = m.meta.NowMs
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 	case q.RateMilli == 0:
 		q.Level, q.LevelAtMs = 0, 0
 	case q.RateMilli != old.RateMilli || q.Burst != old.Burst:
-		q.Level, q.LevelAtMs = fullLevel(q), m.meta.Now
+		q.Level, q.LevelAtMs = fullLevel(q), m.meta.NowMs
 	}
 	m.queues = put(m.queues, q, byQueueName)
 	m.queueSet(op.Name, old.Pause, q.Pause, q.Paused)
@@ -163,7 +163,7 @@ func (m *model) retireOne(typ string, dead bool) bool {
 			}
 		}
 	}
-	if oldest == nil || n <= keep && keptUntil(oldest, keepMs) > m.meta.Now {
+	if oldest == nil || n <= keep && keptUntil(oldest, keepMs) > m.meta.NowMs {
 		return false
 	}
 	m.remove(oldest)

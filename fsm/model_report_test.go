@@ -124,11 +124,11 @@ func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
 		code := verdict(j, op.Worker, op.Owner, l.Token, fsm.NoEnd)
 		if code == fsm.OK {
 			j = m.change(j, func(j *fsm.Job) {
-				j.Exec.Heartbeat, j.Exec.Unconfirmed = m.meta.Now, false
+				j.Exec.Heartbeat, j.Exec.Unconfirmed = m.meta.NowMs, false
 				if p := l.Progress; p != nil {
 					details(j, func(d *fsm.Details) {
 						d.Progress = fsm.Progress{Percent: uint8(p.Percent), Message: p.Message}
-						d.ProgressAt = m.meta.Now
+						d.ProgressAt = m.meta.NowMs
 					})
 				}
 			})
@@ -160,7 +160,7 @@ func (m *model) lost(j *fsm.Job, end fsm.End, why string) {
 func (m *model) back(j *fsm.Job, end fsm.End, wait int64) {
 	j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Heartbeat = fsm.Unclaimed, end, "", 0
 	if wait > 0 {
-		j.Status, j.RunAt = fsm.Scheduled, sum(m.meta.Now, wait)
+		j.Status, j.RunAt = fsm.Scheduled, sum(m.meta.NowMs, wait)
 	}
 }
 
@@ -168,7 +168,7 @@ func (m *model) back(j *fsm.Job, end fsm.End, wait int64) {
 func (m *model) failed(j *fsm.Job, end fsm.End, why string, delay *int64, permanent bool) {
 	details(j, func(d *fsm.Details) {
 		d.History = append(d.History, fsm.Attempt{
-			Number: j.Attempts, StartedAt: j.Execution().ClaimedAt, EndedAt: m.meta.Now,
+			Number: j.Attempts, StartedAt: j.Execution().ClaimedAt, EndedAt: m.meta.NowMs,
 			Worker: j.Execution().Worker, Error: shortened(why), End: end,
 		})
 		d.History = d.History[max(0, len(d.History)-historyMax):]

@@ -87,14 +87,14 @@ const (
 
 // rememberRemoved keeps what is needed to know a job again that retention removed.
 func (m *model) rememberRemoved(j *fsm.Job) {
-	if sum(j.Execution().FinishedAt, removedMs) < m.meta.Now {
+	if sum(j.Execution().FinishedAt, removedMs) < m.meta.NowMs {
 		return
 	}
 	key := removedKey + j.ID
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool { return r.Key == key })
 	m.requests = put(m.requests, &fsm.RequestRecord{
-		Key: key, Fingerprint: []byte(fsm.ContentOf(j)), Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, Count: uint64(j.AttemptEnd),
-		AtMs:  min(m.meta.Now, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
+		Key: key, Fingerprint: []byte(fsm.ContentOf(j)), Term: m.meta.Term, Index: m.meta.Index, Count: uint64(j.AttemptEnd),
+		AtMs:  min(m.meta.NowMs, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
 		Items: []*fsmpb.RequestItem{{JobId: j.ID, Token: j.Execution().Token, Status: uint32(j.Status)}},
 		Type:  j.Type, Group: j.Options().Group,
 	}, byTimeAndKey)
@@ -118,7 +118,7 @@ func (m *model) removed(id string) (j *fsm.Job, content string) {
 
 func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRecord {
 	r := &fsm.RequestRecord{
-		Key: key, Fingerprint: []byte(fingerprint), AtMs: m.meta.Now, Term: m.meta.LSN.Term, Index: m.meta.LSN.Index,
+		Key: key, Fingerprint: []byte(fingerprint), AtMs: m.meta.NowMs, Term: m.meta.Term, Index: m.meta.Index,
 		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}
 	for i := range max(len(res.Jobs), len(res.Codes)) {

@@ -186,7 +186,7 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 	over := old != nil && is && b.Pending() == 0
 	if over {
-		b.EndedAtMs = m.meta.Now
+		b.EndedAtMs = m.meta.NowMs
 	}
 	calls := over && b.Callback != nil && !b.Called && (fsm.CallbackOn(b.CallbackOn) == fsm.CallbackEnded || b.Completed == b.Total)
 	b.Called = b.Called || calls
@@ -218,7 +218,7 @@ func (m *model) callBack(b *fsm.JobBatch) {
 	n := proto.CloneOf(b.Callback)
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
 	for n.Id == "" || m.job(n.Id) != nil {
-		n.Id += "-" + m.meta.LSN.String()
+		n.Id += "-" + m.meta.LSN().String()
 	}
 	m.enter(m.fresh(n, ""))
 }

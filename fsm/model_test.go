@@ -21,7 +21,7 @@ type model struct {
 	touched    map[string]bool // ids of the jobs that the enqueue has added or replaced
 	opening    string          // id of the batch that a mutation makes together with jobs, while it is applied
 	dying      uint64          // the instance of the worker that dies; 0: all of its name
-	meta       fsm.Meta
+	meta       *fsm.Meta
 	jobs       []*fsm.Job           // in FIFO order
 	workers    []*fsm.Worker        // by name
 	claims     []*fsm.ClaimRecord   // oldest first
@@ -60,12 +60,13 @@ type event struct {
 const waitersMax = 10_000
 
 func newModel() *model {
-	return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}}
+	return &model{meta: &fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}}
 }
 
 // copied is a copy that later changes of m leave alone.
 func (m *model) copied() *model {
 	c := *m
+	c.meta = fsmpb.Copy(m.meta)
 	c.jobs, c.workers, c.claims = slices.Clone(m.jobs), slices.Clone(m.workers), slices.Clone(m.claims)
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
@@ -78,10 +79,10 @@ func (m *model) copied() *model {
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
 	m.events, m.hookNumber, m.random, m.settling = nil, 0, b.Random, waitersMax
 	m.parkings, m.did = 0, nil
-	m.meta.LSN = lsn
+	m.meta.Term, m.meta.Index = lsn.Term, lsn.Index
 	if len(b.Mutations) > 0 {
 		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {
-			m.meta.LeasesFrom = max(m.meta.Now, b.NowMs)
+			m.meta.LeasesFromMs = max(m.meta.NowMs, b.NowMs)
 		}
 	}
 	m.tick(b.NowMs)
@@ -245,7 +246,7 @@ func (m *model) next() (first deadline, ok bool) {
 		case fsm.Scheduled:
 			consider(deadline{j.RunAt, dueJob, j.ID})
 		case fsm.InProgress:
-			consider(deadline{sum(max(j.Execution().Heartbeat, m.meta.LeasesFrom), j.Execution().HeldMs, 1), dueLease, j.ID})
+			consider(deadline{sum(max(j.Execution().Heartbeat, m.meta.LeasesFromMs), j.Execution().HeldMs, 1), dueLease, j.ID})
 			if j.Details().TimeoutMs > 0 {
 				consider(deadline{m.timeoutEnd(j), dueTimeout, j.ID})
 			}
@@ -256,7 +257,7 @@ func (m *model) next() (first deadline, ok bool) {
 			consider(deadline{sum(w.GoneAtMs, fsm.QuietMs), dueWorker, w.Name})
 			continue
 		}
-		consider(deadline{sum(max(w.LastSeenMs, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
+		consider(deadline{sum(max(w.LastSeenMs, m.meta.LeasesFromMs), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
 	}
 	for _, q := range m.queues {
 		if q.Pause.GetUntilMs() != 0 {
@@ -280,28 +281,28 @@ func (m *model) expire(j *fsm.Job) {
 func (m *model) timeoutEnd(j *fsm.Job) int64 {
 	timeout := j.Details().TimeoutMs
 	end := sum(j.Execution().ClaimedAt, timeout)
-	if m.meta.LeasesFrom > j.Execution().ClaimedAt {
-		end = max(end, sum(m.meta.LeasesFrom, min(j.Execution().HeldMs, timeout)))
+	if m.meta.LeasesFromMs > j.Execution().ClaimedAt {
+		end = max(end, sum(m.meta.LeasesFromMs, min(j.Execution().HeldMs, timeout)))
 	}
 	return end
 }
 
 func (m *model) tick(now int64) {
-	m.meta.Now = max(m.meta.Now, now)
+	m.meta.NowMs = max(m.meta.NowMs, now)
 	for {
 		d, ok := m.next()
-		if !ok || d.at > m.meta.Now {
+		if !ok || d.at > m.meta.NowMs {
 			break
 		}
 		m.fallsDue(d)
 	}
 	m.forgetLimits()
-	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.Now })
-	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresMs != 0 && k.ExpiresMs <= m.meta.Now })
+	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.NowMs })
+	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresMs != 0 && k.ExpiresMs <= m.meta.NowMs })
 	m.settle()
 	m.retire()
 	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {
-		return b.Pending() == 0 && idleSince(b) < m.meta.Now && m.batchEnd(b) <= m.meta.Now
+		return b.Pending() == 0 && idleSince(b) < m.meta.NowMs && m.batchEnd(b) <= m.meta.NowMs
 	})
 	m.forget()
 }
@@ -333,7 +334,7 @@ func (m *model) fallsDue(d deadline) {
 			return
 		}
 		gone := fsmpb.Copy(m.workers[i])
-		gone.GoneAtMs = m.meta.Now
+		gone.GoneAtMs = m.meta.NowMs
 		m.die(i, 0)
 		if gone.QuietSinceMs != 0 {
 			m.workers = put(m.workers, gone, byWorkerName)
@@ -354,10 +355,10 @@ func (m *model) fallsDue(d deadline) {
 // forget drops the claims and requests that are too old to be repeated.
 func (m *model) forget() {
 	m.claims = slices.DeleteFunc(slices.Clone(m.claims), func(r *fsm.ClaimRecord) bool {
-		return sum(r.ClaimedAtMs, fsm.ClaimMemoryMs) < m.meta.Now
+		return sum(r.ClaimedAtMs, fsm.ClaimMemoryMs) < m.meta.NowMs
 	})
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool {
-		return sum(r.AtMs, m.meta.Settings.RequestMs) < m.meta.Now
+		return sum(r.AtMs, m.meta.Settings.RequestMs) < m.meta.NowMs
 	})
 	m.boundRequests()
 }
@@ -459,7 +460,7 @@ func details(j *fsm.Job, how func(*fsm.Details)) {
 
 // finish ends a job.
 func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
-	j.Status, j.AttemptEnd, j.Exec.FinishedAt = s, end, m.meta.Now
+	j.Status, j.AttemptEnd, j.Exec.FinishedAt = s, end, m.meta.NowMs
 	if d := j.Details(); len(d.Waits) > 0 || d.InLine {
 		details(j, func(d *fsm.Details) { d.Waits, d.InLine = nil, false })
 	}
@@ -467,7 +468,7 @@ func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
 
 // ready is the status of a job that waits for no other.
 func (m *model) ready(j *fsm.Job) fsm.Status {
-	if j.RunAt > m.meta.Now {
+	if j.RunAt > m.meta.NowMs {
 		return fsm.Scheduled
 	}
 	return fsm.Unclaimed
@@ -503,18 +504,18 @@ func firstPositive(values ...int64) int64 {
 }
 
 func (m *model) accepts(op *fsmpb.RegisterBroker) bool {
-	b := m.meta.Broker
-	return op.Epoch > b.Epoch || op.Epoch == b.Epoch && op.Node == b.Node
+	b := m.meta
+	return op.Epoch > b.Epoch || op.Epoch == b.Epoch && op.Node == b.BrokerNode
 }
 
 func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
 	if !m.accepts(op) {
 		return fsm.Result{Code: fsm.OldEpoch}
 	}
-	m.meta.Broker = fsm.Broker{Node: op.Node, Address: op.Address, Epoch: op.Epoch}
+	m.meta.BrokerNode, m.meta.BrokerAddress, m.meta.Epoch = op.Node, op.Address, op.Epoch
 	m.meta.Cluster, m.meta.Lineage = op.Cluster, op.Lineage
-	m.meta.LeasesFrom = m.meta.Now
-	m.meta.Token = max(m.meta.Token, min(op.Epoch, fsm.EpochMax)<<32)
+	m.meta.LeasesFromMs = m.meta.NowMs
+	m.meta.LastToken = max(m.meta.LastToken, min(op.Epoch, fsm.EpochMax)<<32)
 	if op.Settings != nil {
 		m.meta.Settings = op.Settings
 	}
@@ -535,7 +536,7 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 		fsm.AnnounceBucketDamaged: fsm.BucketDamaged, fsm.AnnounceBucketHealed: fsm.BucketHealed,
 	}
 	kind := kinds[fsm.AnnounceKind(op.Kind)]
-	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})
+	m.events = append(m.events, event{kind: kind, name: m.meta.BrokerNode, text: text})
 	ends := map[fsm.AnnounceKind]fsm.AnnounceKind{
 		fsm.AnnounceBucketBack: fsm.AnnounceBucketAway, fsm.AnnounceWritesAccepted: fsm.AnnounceWritesRefused,
 		fsm.AnnounceBucketHealed: fsm.AnnounceBucketDamaged,
@@ -556,7 +557,7 @@ func (m *model) workerAt(name string) int {
 func (m *model) seen(name string) {
 	if i := m.workerAt(name); i >= 0 {
 		w := fsmpb.Copy(m.workers[i])
-		w.LastSeenMs = m.meta.Now
+		w.LastSeenMs = m.meta.NowMs
 		if w.GoneAtMs != 0 {
 			w.GoneAtMs = 0
 			m.happened(fsm.WorkerRegistered, name)
@@ -571,7 +572,7 @@ func byWorkerName(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name)
 func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	w := &fsm.Worker{
 		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
-		RegisteredAtMs: m.meta.Now, LastSeenMs: m.meta.Now, Capacity: op.Capacity, Instance: op.Instance,
+		RegisteredAtMs: m.meta.NowMs, LastSeenMs: m.meta.NowMs, Capacity: op.Capacity, Instance: op.Instance,
 		Account: op.Quota.GetAccount(),
 	}
 	before := *m
@@ -629,7 +630,7 @@ func (m *model) setQuiet(op *fsmpb.SetQuiet) fsm.Result {
 	w := fsmpb.Copy(m.workers[i])
 	w.QuietSinceMs, w.QuietedBy = 0, ""
 	if op.Quiet {
-		w.QuietSinceMs, w.QuietedBy = m.meta.Now, op.By
+		w.QuietSinceMs, w.QuietedBy = m.meta.NowMs, op.By
 	}
 	m.workers = put(m.workers, w, byWorkerName)
 	m.workerSet(op.Name, op.Quiet)

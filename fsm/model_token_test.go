@@ -30,12 +30,12 @@ func (m *model) createToken(op *fsmpb.CreateToken) fsm.Result {
 	if _, replaced := m.token(op.Replaces); op.Replaces != "" && (replaced == nil || fsm.Role(replaced.Role) == fsm.RoleMark) {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	if p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.Now {
+	if p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.NowMs {
 		return fsm.Result{Code: fsm.TokenExpired}
 	}
 	m.revokeToken(&fsmpb.RevokeToken{Id: op.Replaces, OverlapMs: op.OverlapMs})
 	t := fsmpb.Copy(p)
-	t.CreatedMs = m.meta.Now
+	t.CreatedMs = m.meta.NowMs
 	m.tokens = append(slices.Clone(m.tokens), t)
 	slices.SortFunc(m.tokens, func(a, b *fsm.Token) int { return cmp.Compare(a.Id, b.Id) })
 	return fsm.Result{}
@@ -52,7 +52,7 @@ func (m *model) revokeToken(op *fsmpb.RevokeToken) fsm.Result {
 		return fsm.Result{}
 	}
 	t := fsmpb.Copy(old)
-	if end := sum(m.meta.Now, op.OverlapMs); t.ExpiresMs == 0 || end < t.ExpiresMs {
+	if end := sum(m.meta.NowMs, op.OverlapMs); t.ExpiresMs == 0 || end < t.ExpiresMs {
 		t.ExpiresMs = end
 	}
 	m.tokens[at] = t
@@ -62,11 +62,11 @@ func (m *model) revokeToken(op *fsmpb.RevokeToken) fsm.Result {
 func (m *model) touchTokens(op *fsmpb.TouchTokens) (res fsm.Result) {
 	for _, id := range op.Ids {
 		at, old := m.token(id)
-		if old == nil || old.UsedMs != 0 && sum(old.UsedMs, 3_600_000) > m.meta.Now {
+		if old == nil || old.UsedMs != 0 && sum(old.UsedMs, 3_600_000) > m.meta.NowMs {
 			continue
 		}
 		t := fsmpb.Copy(old)
-		t.UsedMs = m.meta.Now
+		t.UsedMs = m.meta.NowMs
 		m.tokens = slices.Clone(m.tokens)
 		m.tokens[at] = t
 		res.Count++

@@ -214,11 +214,11 @@ func (t *types) joinRotation(q *queue, g *group) {
 	}
 	if q.waiting.Len() == 2 {
 		if alone := q.alone(g); alone.turn == 0 {
-			t.setTurn(q, alone, t.meta.nextTurn())
+			t.setTurn(q, alone, t.nextTurn())
 			t.refresh(q, alone)
 		}
 	}
-	t.setTurn(q, g, t.meta.nextTurn())
+	t.setTurn(q, g, t.nextTurn())
 }
 
 // alone returns the other one of the two waiting groups.
@@ -230,9 +230,9 @@ func (q *queue) alone(g *group) *group {
 	return last
 }
 
-func (m *Meta) nextTurn() uint64 {
-	m.LastTurn++
-	return m.LastTurn
+func (t *types) nextTurn() uint64 {
+	t.meta.LastTurn++
+	return t.meta.LastTurn
 }
 
 // setTurn changes a group's turn; 0 removes the group from the rotation.
@@ -257,7 +257,7 @@ func (t *types) served(q *queue, name string) {
 		return
 	}
 	if g := q.groups[name]; g != nil && g.waiting {
-		t.setTurn(q, g, t.meta.nextTurn())
+		t.setTurn(q, g, t.nextTurn())
 		t.refresh(q, g)
 	}
 }
@@ -346,7 +346,7 @@ func (t *types) open(q *queue) bool {
 		t.timePermit(q, 0)
 		return false
 	}
-	if s.RateMilli <= 0 || bucketOf(s).levelAt(t.meta.Now) >= permit {
+	if s.RateMilli <= 0 || bucketOf(s).levelAt(t.meta.NowMs) >= permit {
 		if q.permitAt != 0 { // the permit came before its timer fired
 			t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
 		}
@@ -354,7 +354,7 @@ func (t *types) open(q *queue) bool {
 		return true
 	}
 	at := bucketOf(s).reaches(permit)
-	if at <= t.meta.Now { // the time has saturated
+	if at <= t.meta.NowMs { // the time has saturated
 		at = 0
 	}
 	t.timePermit(q, at)

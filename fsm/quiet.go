@@ -58,7 +58,7 @@ func (r registry) setQuiet(op *fsmpb.SetQuiet) Result {
 	w.QuietSinceMs, w.QuietedBy = 0, ""
 	text := quietEnded
 	if op.Quiet {
-		w.QuietSinceMs, w.QuietedBy, text = r.meta.Now, strings.Clone(op.By), quietBegan
+		w.QuietSinceMs, w.QuietedBy, text = r.meta.NowMs, strings.Clone(op.By), quietBegan
 	}
 	r.workers.Set(w)
 	r.workers.turn(w.Name)

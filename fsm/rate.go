@@ -53,9 +53,9 @@ func (t *types) takePermit(q *queue) {
 		return
 	}
 	s := fsmpb.Clone(old)
-	level := bucketOf(s).levelAt(t.meta.Now)
+	level := bucketOf(s).levelAt(t.meta.NowMs)
 	t.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
-	s.Level, s.LevelAtMs = level-permit, t.meta.Now
+	s.Level, s.LevelAtMs = level-permit, t.meta.NowMs
 	q.settings = s
 	t.settings.Set(s)
 	t.refreshHead(q)
@@ -70,7 +70,7 @@ func (t *types) claimCapacity(q *queue) int {
 	if s.Paused {
 		return 0
 	}
-	return capacity(s.MaxRunning, q.counts[InProgress], bucketOf(s), t.meta.Now)
+	return capacity(s.MaxRunning, q.counts[InProgress], bucketOf(s), t.meta.NowMs)
 }
 
 // capacity returns how many more jobs may start where running jobs run, with a limit of maxRunning and permits of b.

@@ -23,7 +23,7 @@ const removedPrefix = "\x00removed:"
 
 // rememberRemoved keeps the record of a job that retention removes.
 func (x *requests) rememberRemoved(j *Job, at *Meta) {
-	if later(j.Execution().FinishedAt, repeatMs) < at.Now {
+	if later(j.Execution().FinishedAt, repeatMs) < at.NowMs {
 		return
 	}
 	key := removedPrefix + j.ID
@@ -39,9 +39,9 @@ func (x *requests) rememberRemoved(j *Job, at *Meta) {
 		Key:         key,
 		Fingerprint: of.content[:],
 		// It is as old as a request that is forgotten repeatMs after the job's end.
-		AtMs:  min(at.Now, later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
-		Term:  at.LSN.Term,
-		Index: at.LSN.Index,
+		AtMs:  min(at.NowMs, later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
+		Term:  at.Term,
+		Index: at.Index,
 		Items: of.items[:],
 		Count: uint64(j.AttemptEnd),
 		Type:  j.Type, Group: j.Options().Group,

@@ -61,7 +61,7 @@ func (m *Machine) runAt(n *fsmpb.NewJob, createdAt int64) int64 {
 	if u.GetOnConflict() != uint32(ConflictDebounce) {
 		return n.RunAtMs
 	}
-	at := later(m.meta.Now, max(u.WaitMs, 0))
+	at := later(m.meta.NowMs, max(u.WaitMs, 0))
 	if u.MaxWaitMs > 0 {
 		at = min(at, later(createdAt, u.MaxWaitMs))
 	}

@@ -130,10 +130,10 @@ func (c *cluster) apply(t *rapid.T, b *fsmpb.Batch) {
 }
 
 // checkProgress checks what may only grow.
-func (c *cluster) checkProgress(t *rapid.T, before fsm.Meta) {
+func (c *cluster) checkProgress(t *rapid.T, before *fsm.Meta) {
 	after := c.steady.Meta()
-	if after.Now < before.Now || after.LeasesFrom < before.LeasesFrom || after.LSN.Compare(before.LSN) <= 0 || after.Token < before.Token ||
-		after.Broker.Epoch < before.Broker.Epoch || after.LastSeq < before.LastSeq ||
+	if after.NowMs < before.NowMs || after.LeasesFromMs < before.LeasesFromMs || after.LSN().Compare(before.LSN()) <= 0 || after.LastToken < before.LastToken ||
+		after.Epoch < before.Epoch || after.LastSeq < before.LastSeq ||
 		after.LastTurn < before.LastTurn {
 		t.Fatalf("the state went back:\nfrom %+v\n  to %+v", before, after)
 	}

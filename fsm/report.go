@@ -47,7 +47,7 @@ func (e *entry) heartbeat(op *fsmpb.Heartbeat) Result {
 	for i, l := range op.Leases {
 		old, code := e.held(op.Worker, op.Owner, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
-		if code == OK && (old.Execution().Heartbeat < e.meta.Now || old.Execution().Unconfirmed || l.Progress != nil) {
+		if code == OK && (old.Execution().Heartbeat < e.meta.NowMs || old.Execution().Unconfirmed || l.Progress != nil) {
 			res.Jobs[i] = e.beat(old, l.Progress)
 		}
 	}
@@ -57,12 +57,12 @@ func (e *entry) heartbeat(op *fsmpb.Heartbeat) Result {
 // beat extends the lease of a job, and stores its progress if the report has any.
 func (e *entry) beat(old *Job, p *fsmpb.Progress) *Job {
 	j := old.Change()
-	j.Exec.Heartbeat = max(j.Exec.Heartbeat, e.meta.Now)
+	j.Exec.Heartbeat = max(j.Exec.Heartbeat, e.meta.NowMs)
 	j.Exec.Unconfirmed = false
 	if p != nil {
 		j.ChangeDetails(func(d *Details) {
 			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
-			d.ProgressAt = e.meta.Now
+			d.ProgressAt = e.meta.NowMs
 		})
 	}
 	e.put(old, j)
@@ -99,7 +99,7 @@ func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
 	j.Exec.Result = bytes.Clone(op.Result)
 	switch old.Status {
 	case Completed:
-		j.Exec.FinishedAt = e.meta.Now
+		j.Exec.FinishedAt = e.meta.NowMs
 		e.putEndedAgain(old, j)
 		return Result{Jobs: one(j)}
 	case InProgress:
@@ -169,7 +169,7 @@ func (e *entry) giveBack(old *Job, end End, reason string) {
 // endBadly ends an attempt as failed. If the job has attempts left, and the failure is not
 // permanent, it is tried again after delayMs, or after its backoff if delayMs is nil.
 func (e *entry) endBadly(old *Job, end End, reason, class string, permanent bool, delayMs *int64) *Job {
-	j := attempted(old, end, reason, class, e.meta.Now)
+	j := attempted(old, end, reason, class, e.meta.NowMs)
 	switch {
 	case old.Details().CancelAt != 0:
 		e.end(old, j, Cancelled)
@@ -246,14 +246,14 @@ func (e *entry) requeue(old, j *Job, delayMs int64) {
 	j.Status = Unclaimed
 	j.Exec.Worker, j.Exec.Heartbeat = "", 0
 	if delayMs > 0 {
-		j.Status, j.RunAt = Scheduled, later(e.meta.Now, delayMs)
+		j.Status, j.RunAt = Scheduled, later(e.meta.NowMs, delayMs)
 	}
 	e.put(old, j)
 }
 
 // end makes j, a changed copy of old, completed, dead or cancelled.
 func (e *entry) end(old, j *Job, s Status) {
-	j.Status, j.Exec.FinishedAt = s, e.meta.Now
+	j.Status, j.Exec.FinishedAt = s, e.meta.NowMs
 	e.put(old, j)
 }
 

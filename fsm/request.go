@@ -70,7 +70,7 @@ func (e *entry) once(mut *fsmpb.Mutation) Result {
 	}
 	res := e.apply(mut, mut.Actor)
 	if res.tookEffect() && !claimedNothing(mut, &res) {
-		e.requests.remember(req, &res, &e.meta)
+		e.requests.remember(req, &res, e.meta)
 	}
 	return res
 }
@@ -89,7 +89,7 @@ func claimedNothing(mut *fsmpb.Mutation, res *Result) bool {
 
 // replay returns the first answer again.
 func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
-	res := Result{Code: Duplicate, Count: r.Count, Next: Place{Status(r.NextStatus), r.NextSeq}, LSN: LSN{r.Term, r.Index}}
+	res := Result{Code: Duplicate, Count: r.Count, Next: Place{Status(r.NextStatus), r.NextSeq}, LSN: LSN{Term: r.Term, Index: r.Index}}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
 			res.Jobs = m.appendLeased(res.Jobs, i.JobId, i.Token, mut.GetClaim().Owner)
@@ -109,8 +109,8 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 // remember keeps the answer to a request.
 func (x *requests) remember(req *fsmpb.Request, res *Result, at *Meta) {
 	r := &RequestRecord{
-		Key: strings.Clone(req.Key), Fingerprint: bytes.Clone(req.Fingerprint), AtMs: at.Now,
-		Term: at.LSN.Term, Index: at.LSN.Index,
+		Key: strings.Clone(req.Key), Fingerprint: bytes.Clone(req.Fingerprint), AtMs: at.NowMs,
+		Term: at.Term, Index: at.Index,
 		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}
 	items := make([]fsmpb.RequestItem, max(len(res.Jobs), len(res.Codes)))

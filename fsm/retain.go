@@ -97,11 +97,11 @@ func (e *entry) retireOf(q *queue) {
 	for _, dead := range []bool{false, true} {
 		for ; e.removals > 0; e.removals-- {
 			j, at := e.types.nextRetired(q, dead)
-			if j == nil || at > e.meta.Now {
+			if j == nil || at > e.meta.NowMs {
 				break
 			}
 			e.remove(j)
-			e.requests.rememberRemoved(j, &e.meta)
+			e.requests.rememberRemoved(j, e.meta)
 			if dead {
 				q.figures = e.figures.Of(q.figures, q.name)
 				q.figures.DeadRemoved++

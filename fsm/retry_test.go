@@ -15,7 +15,7 @@ import (
 // still is a state without the fields that every heartbeat changes: the LSN, the clock,
 // and the last times of workers, leases and the broker.
 type still struct {
-	meta    fsm.Meta
+	meta    *fsm.Meta
 	jobs    []*fsm.Job
 	workers []string
 	claims  []*fsm.ClaimRecord
@@ -26,8 +26,8 @@ type still struct {
 
 func stillOf(m *fsm.Machine) still {
 	v := m.View()
-	s := still{meta: v.Meta(), jobs: jobsOf(v)}
-	s.meta.LSN, s.meta.Now, s.meta.LeasesFrom = fsm.LSN{}, 0, 0
+	s := still{meta: m.Meta(), jobs: jobsOf(v)}
+	s.meta.Term, s.meta.Index, s.meta.NowMs, s.meta.LeasesFromMs = 0, 0, 0, 0
 	for _, j := range s.jobs {
 		j.Exec.Heartbeat = 0
 	}

@@ -95,7 +95,7 @@ func (e *entry) settleSequences() {
 		}
 		j := *next
 		j.ChangeDetails(func(d *Details) { d.InLine = false })
-		j.Status = j.FreeStatus(e.meta.Now)
+		j.Status = j.FreeStatus(e.meta.NowMs)
 		e.put(next, &j)
 	}
 	e.sequences.freed = freed[:0]

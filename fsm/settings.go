@@ -46,7 +46,7 @@ func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSe
 	}
 	rate, burst := s.RateMilli, s.Burst
 	if op.Paused != nil {
-		setPause(s, t.meta.Now, *op.Paused, op.Pause)
+		setPause(s, t.meta.NowMs, *op.Paused, op.Pause)
 	}
 	assign(&s.MaxRunning, op.MaxRunning, 0)
 	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
@@ -69,7 +69,7 @@ func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSe
 		}
 	}
 	if old == nil || s.RateMilli != rate || s.Burst != burst {
-		fillRate(s, t.meta.Now)
+		fillRate(s, t.meta.NowMs)
 	}
 	return s
 }

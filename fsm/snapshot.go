@@ -87,7 +87,7 @@ func (v *View) EncodedSize() int64 {
 // eachRecord calls fn for the records of the snapshot in their order, until fn returns false. A record
 // is valid until fn returns.
 func (v *View) eachRecord(fn func(recordio.Message) bool) {
-	if !fn(v.metaToPB()) {
+	if !fn(v.metaRecord()) {
 		return
 	}
 	var record fsmpb.Job
@@ -111,68 +111,27 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e) })
 }
 
-func (v *View) metaToPB() *fsmpb.Meta {
-	m := &v.meta
-	p := &fsmpb.Meta{
-		Term:           m.LSN.Term,
-		Index:          m.LSN.Index,
-		TermBase:       m.TermBase,
-		NowMs:          m.Now,
-		LastSeq:        m.LastSeq,
-		LastToken:      m.Token,
-		LeasesFromMs:   m.LeasesFrom,
-		CompletedTotal: m.CompletedTotal,
-		DeadTotal:      m.DeadTotal,
-		CancelledTotal: m.CancelledTotal,
-		LastTurn:       m.LastTurn,
-		Announced:      m.Announced,
-		Adopted:        m.Adopted,
-		Cluster:        m.Cluster,
-		Lineage:        m.Lineage,
-		BrokerNode:     m.Broker.Node,
-		BrokerAddress:  m.Broker.Address,
-		Epoch:          m.Broker.Epoch,
-		Settings:       m.Settings,
-		Jobs:           uint64(v.jobs.Len()),
-		Workers:        uint64(v.workers.Len()),
-		Claims:         uint64(v.claims.Len()),
-		Queues:         uint64(v.queues.Len()),
-		Limits:         uint64(v.limits.Len()),
-		Parked:         uint64(v.parked.Len()),
-		Turns:          uint64(v.turns.Len()),
-		Crons:          uint64(v.crons.Len()),
-		Batches:        uint64(v.batches.Len()),
-		Holds:          uint64(v.holds.Len()),
-		Requests:       uint64(v.requests.Len()),
-		Tokens:         uint64(v.tokens.Len()),
-		Figures:        uint64(v.figures.Len()),
-		Hooks:          uint64(v.HookCount()),
-		HookEvents:     uint64(v.HookEventCount()),
-		Level:          m.Level,
+// metaRecord returns the first record.
+func (v *View) metaRecord() *fsmpb.Meta {
+	m := fsmpb.Copy(v.meta)
+	m.Records = &fsmpb.Records{
+		Jobs:       uint64(v.jobs.Len()),
+		Workers:    uint64(v.workers.Len()),
+		Claims:     uint64(v.claims.Len()),
+		Queues:     uint64(v.queues.Len()),
+		Limits:     uint64(v.limits.Len()),
+		Parked:     uint64(v.parked.Len()),
+		Turns:      uint64(v.turns.Len()),
+		Crons:      uint64(v.crons.Len()),
+		Batches:    uint64(v.batches.Len()),
+		Holds:      uint64(v.holds.Len()),
+		Requests:   uint64(v.requests.Len()),
+		Tokens:     uint64(v.tokens.Len()),
+		Figures:    uint64(v.figures.Len()),
+		Hooks:      uint64(v.HookCount()),
+		HookEvents: uint64(v.HookEventCount()),
 	}
-	return p
-}
-
-func metaFromPB(p *fsmpb.Meta) Meta {
-	return Meta{
-		LSN:            LSN{Term: p.Term, Index: p.Index},
-		TermBase:       p.TermBase,
-		Now:            p.NowMs,
-		LastSeq:        p.LastSeq,
-		Token:          p.LastToken,
-		LeasesFrom:     p.LeasesFromMs,
-		CompletedTotal: p.CompletedTotal,
-		DeadTotal:      p.DeadTotal,
-		CancelledTotal: p.CancelledTotal,
-		LastTurn:       p.LastTurn,
-		Announced:      p.Announced,
-		Adopted:        p.Adopted,
-		Cluster:        p.Cluster,
-		Lineage:        p.Lineage,
-		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
-		Settings:       p.Settings,
-		Level:          p.Level,
-	}
+	return m
 }
 
 // Decode reads a snapshot to its end and checks all of it before it returns
@@ -193,16 +152,17 @@ func decode(r io.Reader) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, p := recordReader{in}, new(fsmpb.Meta)
-	if err := d.record(p); err != nil {
-		return nil, cmp.Or(checkLevel(p.Level), err) // a newer level explains the unknown fields
+	d, meta := recordReader{in}, new(fsmpb.Meta)
+	if err := d.record(meta); err != nil {
+		return nil, cmp.Or(checkLevel(meta.Level), err) // a newer level explains the unknown fields
 	}
-	meta := metaFromPB(p)
-	if err := meta.Check(); err != nil {
+	if err := CheckMeta(meta); err != nil {
 		return nil, err
 	}
+	n := meta.Records
+	meta.Records = nil
 	b := NewBuilder(meta)
-	if err := d.records(b, p); err != nil {
+	if err := d.records(b, n); err != nil {
 		return nil, err
 	}
 	return b.Machine(), in.End()
@@ -211,23 +171,23 @@ func decode(r io.Reader) (*Machine, error) {
 // recordReader reads the records of a snapshot.
 type recordReader struct{ *recordio.Reader }
 
-func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
+func (d *recordReader) records(b *Builder, n *fsmpb.Records) error {
 	steps := []func() error{
-		func() error { return d.jobs(meta.Jobs, b) },
-		func() error { return records(d, meta.Workers, asItIs, b.AddWorker) },
-		func() error { return records(d, meta.Claims, asItIs, b.AddClaim) },
-		func() error { return records(d, meta.Queues, asItIs, b.AddQueue) },
-		func() error { return records(d, meta.Limits, asItIs, b.AddLimit) },
-		func() error { return records(d, meta.Parked, asItIs, b.AddLane) },
-		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
-		func() error { return records(d, meta.Crons, asItIs, b.AddCron) },
-		func() error { return records(d, meta.Batches, asItIs, b.AddBatch) },
-		func() error { return records(d, meta.Holds, asItIs, b.AddHold) },
-		func() error { return records(d, meta.Requests, asItIs, b.AddRequest) },
-		func() error { return records(d, meta.Tokens, asItIs, b.AddToken) },
-		func() error { return records(d, meta.Figures, asItIs, b.addFiguresPB) },
-		func() error { return records(d, meta.Hooks, asItIs, b.addHook) },
-		func() error { return records(d, meta.HookEvents, asItIs, b.addHookEvent) },
+		func() error { return d.jobs(n.GetJobs(), b) },
+		func() error { return records(d, n.GetWorkers(), asItIs, b.AddWorker) },
+		func() error { return records(d, n.GetClaims(), asItIs, b.AddClaim) },
+		func() error { return records(d, n.GetQueues(), asItIs, b.AddQueue) },
+		func() error { return records(d, n.GetLimits(), asItIs, b.AddLimit) },
+		func() error { return records(d, n.GetParked(), asItIs, b.AddLane) },
+		func() error { return records(d, n.GetTurns(), asItIs, b.AddTurn) },
+		func() error { return records(d, n.GetCrons(), asItIs, b.AddCron) },
+		func() error { return records(d, n.GetBatches(), asItIs, b.AddBatch) },
+		func() error { return records(d, n.GetHolds(), asItIs, b.AddHold) },
+		func() error { return records(d, n.GetRequests(), asItIs, b.AddRequest) },
+		func() error { return records(d, n.GetTokens(), asItIs, b.AddToken) },
+		func() error { return records(d, n.GetFigures(), asItIs, b.addFiguresPB) },
+		func() error { return records(d, n.GetHooks(), asItIs, b.addHook) },
+		func() error { return records(d, n.GetHookEvents(), asItIs, b.addHookEvent) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

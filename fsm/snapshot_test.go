@@ -155,12 +155,12 @@ func TestSnapshotDamagePastTheChecksum(t *testing.T) {
 func goesOn(t rapid.TB, m *fsm.Machine) {
 	t.Helper()
 	restoredCopy := copyOf(t, m)
-	now := sum(m.Meta().Now, 1)
+	now := sum(m.Now(), 1)
 	for i, muts := range [][]*fsmpb.Mutation{
 		{claim("w2", 3), enqueue("new 1", "new 2")},
 		{heartbeatByName("w2", "new 1", "a", "b", "c", "d"), heartbeatByName(fsm.Anonymous, "d"), heartbeatByName("w")},
 		{registerWorker("w")},
-		{registerBroker("n9", m.Meta().Broker.Epoch+1, fsm.DefaultSettings())},
+		{registerBroker("n9", m.Meta().Epoch+1, fsm.DefaultSettings())},
 		{release("w2", "new 1", 0), complete("w2", "new 2", 0)},
 		nil,
 	} {
@@ -294,7 +294,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // A snapshot with a record that no reader would take must not replace one that
 // works.
 func TestSnapshotOfATooLargeRecordFails(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Cluster: strings.Repeat("x", fsm.RecordMax)})
+	b := fsm.NewBuilder(&fsm.Meta{LastSeq: 1, Cluster: strings.Repeat("x", fsm.RecordMax)})
 	if err := b.Machine().View().Encode(io.Discard); err == nil {
 		t.Fatal("a record was written that cannot be read")
 	}

@@ -47,7 +47,7 @@ func AsksForSum(b *fsmpb.Batch) bool {
 func AgreedSums(b *fsmpb.Batch, fn func(agreed StateSum, diverged []string)) {
 	for _, m := range b.Mutations {
 		if op := m.GetStateChecked(); op != nil { // DecodeEntry has checked its length
-			fn(StateSum{LSN{op.Term, op.Index}, [sha256.Size]byte(op.Sum)}, op.Diverged)
+			fn(StateSum{LSN{Term: op.Term, Index: op.Index}, [sha256.Size]byte(op.Sum)}, op.Diverged)
 		}
 	}
 }

@@ -22,18 +22,18 @@ func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := ofAnyPast(t)
 		before := m.Meta()
-		if before.Now > math.MaxInt64/2 || before.Broker.Epoch == math.MaxUint64 || before.Settings.WorkerTimeoutMs < 0 {
+		if before.NowMs > math.MaxInt64/2 || before.Epoch == math.MaxUint64 || before.Settings.WorkerTimeoutMs < 0 {
 			return // the end of time, of epochs, or of patience
 		}
 		held, alive := running(m), workersOf(m)
-		now := before.Now + rapid.Int64Range(0, 500).Draw(t, "gap")
+		now := before.NowMs + rapid.Int64Range(0, 500).Draw(t, "gap")
 
 		lone := copyOf(t, m) // the same time passes without a takeover
 		apply(t, lone, now)
 		spared += len(held) - len(running(lone)) + len(alive) - len(workersOf(lone))
 
 		r := apply(t, m, now, &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-			Node: "successor", Epoch: before.Broker.Epoch + 1,
+			Node: "successor", Epoch: before.Epoch + 1,
 		}}})
 		if r[0].Code != fsm.OK {
 			t.Fatalf("the takeover was refused: %v", r[0].Code)
@@ -54,7 +54,7 @@ func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
 // A state from elsewhere may count leases from a time that its clock has not
 // reached. A takeover must not make them shorter: timers never move back.
 func TestTakeoverNeverShortensLeases(t *testing.T) {
-	b := fsm.NewBuilder(fsm.Meta{Now: 1000, LastSeq: 1, Token: 1, LeasesFrom: 200_000, Settings: fsm.DefaultSettings()})
+	b := fsm.NewBuilder(&fsm.Meta{NowMs: 1000, LastSeq: 1, LastToken: 1, LeasesFromMs: 200_000, Settings: fsm.DefaultSettings()})
 	err := b.AddJob(&fsm.Job{
 		Seq: 1, ID: "a", Status: fsm.InProgress, Exec: &fsm.Execution{Worker: "w", HeldMs: 500, Token: 1},
 	})
@@ -63,7 +63,7 @@ func TestTakeoverNeverShortensLeases(t *testing.T) {
 	}
 	m := b.Machine()
 	apply(t, m, 1500, registerBroker("n", 1, fsm.DefaultSettings()))
-	if got := m.Meta().LeasesFrom; got != 200_000 {
+	if got := m.Meta().LeasesFromMs; got != 200_000 {
 		t.Errorf("leases count from %d, and did from 200000", got)
 	}
 	if err := m.CheckIndexes(); err != nil {
@@ -89,14 +89,14 @@ func ofAnyPast(t *rapid.T) *fsm.Machine {
 // to its last millisecond, unless its worker is declared dead before, and ends
 // with the next.
 func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []string) {
-	from, patience := m.Meta().Now, m.Meta().Settings.WorkerTimeoutMs
+	from, patience := m.Now(), m.Meta().Settings.WorkerTimeoutMs
 	slices.SortFunc(held, func(a, b *fsm.Job) int { return cmp.Compare(a.Execution().HeldMs, b.Execution().HeldMs) })
 	for _, next := range held {
 		ms := next.Execution().HeldMs
 		if ms > 1<<40 {
 			return // too long to wait for
 		}
-		if from+ms >= m.Meta().Now { // else another lease was as long
+		if from+ms >= m.Now() { // else another lease was as long
 			apply(t, m, from+ms)
 			for _, j := range held {
 				if j.Execution().HeldMs >= ms && (ms <= patience || !slices.Contains(alive, j.Execution().Worker)) {
@@ -106,7 +106,7 @@ func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []strin
 		}
 		apply(t, m, from+ms+1)
 		if j := m.Job(next.ID); j != nil && j.Status == fsm.InProgress {
-			t.Fatalf("a lease of %d ms stands after %d: %+v", ms, m.Meta().Now-from, j)
+			t.Fatalf("a lease of %d ms stands after %d: %+v", ms, m.Now()-from, j)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []strin
 func mustHold(t *rapid.T, m *fsm.Machine, lease *fsm.Job) {
 	j := m.Job(lease.ID)
 	if j == nil || j.Status != fsm.InProgress || j.Execution().Token != lease.Execution().Token || j.Execution().Worker != lease.Execution().Worker {
-		t.Fatalf("%d ms after the takeover the lease is lost:\nfrom %+v\n  to %+v", m.Meta().Now-m.Meta().LeasesFrom, lease, j)
+		t.Fatalf("%d ms after the takeover the lease is lost:\nfrom %+v\n  to %+v", m.Now()-m.Meta().LeasesFromMs, lease, j)
 	}
 }
 

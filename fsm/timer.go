@@ -45,8 +45,8 @@ const fireMax = 10_000
 
 // leaseEnd returns the first moment, in ms, at which the lease of a running job has
 // expired.
-func (m *Meta) leaseEnd(j *Job) int64 {
-	return later(max(j.Exec.Heartbeat, m.LeasesFrom), j.Exec.HeldMs, 1)
+func leaseEnd(m *Meta, j *Job) int64 {
+	return later(max(j.Exec.Heartbeat, m.LeasesFromMs), j.Exec.HeldMs, 1)
 }
 
 // setTimeout sets the timer of a running job's timeout, which has a given end.
@@ -70,10 +70,10 @@ func (x timers) expiry(j *Job, set bool) {
 
 // timeoutEnd returns when the timeout of a running job ends, in ms. After a takeover its
 // worker has time to reach the new leader.
-func (m *Meta) timeoutEnd(j *Job) int64 {
+func timeoutEnd(m *Meta, j *Job) int64 {
 	end := later(j.Exec.ClaimedAt, j.Det.TimeoutMs)
-	if m.LeasesFrom > j.Exec.ClaimedAt {
-		end = max(end, later(m.LeasesFrom, min(j.Exec.HeldMs, j.Det.TimeoutMs)))
+	if m.LeasesFromMs > j.Exec.ClaimedAt {
+		end = max(end, later(m.LeasesFromMs, min(j.Exec.HeldMs, j.Det.TimeoutMs)))
 	}
 	return end
 }

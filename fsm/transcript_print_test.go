@@ -103,7 +103,7 @@ func (p *player) announced() string {
 	meta := p.m.Meta()
 	begun := slices.DeleteFunc(slices.Clone(script.Announcements), func(name string) bool {
 		k := slices.Index(script.Announcements, name)
-		return k%2 == 0 || !meta.Announces(fsm.AnnounceKind(k))
+		return k%2 == 0 || !fsm.Announces(meta, fsm.AnnounceKind(k))
 	})
 	return cmp.Or(strings.Join(begun, " "), "none") + "\n"
 }
@@ -128,7 +128,7 @@ func outboxOf(m *fsm.Machine, hook string) []*outbox.Event {
 // forecast prints how many jobs of each type an entry of these commands would make claimable, or a group of them.
 func (p *player) forecast(t *testing.T, d *datadriven.TestData) string {
 	found, before := make(map[string]int), p.m.View().Hash()
-	f := p.m.NewForecast(p.m.Meta().Now, func(jobType string, n int) { found[jobType] += n })
+	f := p.m.NewForecast(p.m.Now(), func(jobType string, n int) { found[jobType] += n })
 	entry := *d
 	entry.Cmd, entry.CmdArgs = cmp.Or(script.Of(t, d).ID(0), "entry"), nil
 	for _, m := range p.tokens().Mutations(t, &entry) {
@@ -165,7 +165,7 @@ func outcome(m *fsm.Machine, results []fsm.Result) string {
 		}
 	}
 	b.WriteString(strings.Join(all, ""))
-	fmt.Fprintf(&b, "now %d", m.Meta().Now)
+	fmt.Fprintf(&b, "now %d", m.Now())
 	return b.String()
 }
 
@@ -246,7 +246,7 @@ func wakeUp(m *fsm.Machine) string {
 	if !ok {
 		return "\n"
 	}
-	return fmt.Sprintf(", next deadline +%d\n", at-m.Meta().Now)
+	return fmt.Sprintf(", next deadline +%d\n", at-m.Now())
 }
 
 // wakeups prints for how many jobs of which types the last entry woke claims.

@@ -141,8 +141,8 @@ func (p *player) repeat(t *testing.T, d *datadriven.TestData) string {
 func (p *player) apply(t *testing.T, b *fsmpb.Batch) string {
 	restoredCopy, bare := p.shrink(copyOf(t, p.m)), p.shrink(copyOf(t, p.m))
 	data := entry(t, b)
-	out := outcome(p.m, p.m.Apply(p.m.Meta().LSN.Index+1, 1, decode(t, data)))
-	again := outcome(restoredCopy, restoredCopy.Apply(restoredCopy.Meta().LSN.Index+1, 1, decode(t, data)))
+	out := outcome(p.m, p.m.Apply(p.m.LSN().Index+1, 1, decode(t, data)))
+	again := outcome(restoredCopy, restoredCopy.Apply(restoredCopy.LSN().Index+1, 1, decode(t, data)))
 	if again != out || restoredCopy.View().Hash() != p.m.View().Hash() || wakeups(restoredCopy) != wakeups(p.m) {
 		t.Errorf("a restored machine did something else:\n%s", again)
 	}
@@ -150,7 +150,7 @@ func (p *player) apply(t *testing.T, b *fsmpb.Batch) string {
 	for _, m := range nameless.Mutations {
 		m.Actor = ""
 	}
-	bare.Apply(bare.Meta().LSN.Index+1, 1, nameless)
+	bare.Apply(bare.LSN().Index+1, 1, nameless)
 	if hooks := len(collected(p.m.View().Hooks)); hooks == 0 && bare.View().Hash() != p.m.View().Hash() { // their events have actors
 		t.Error("the state depends on the actor")
 	}
@@ -167,12 +167,12 @@ func (p *player) apply(t *testing.T, b *fsmpb.Batch) string {
 // wantsMore reports whether a machine asks for another entry at once.
 func wantsMore(m *fsm.Machine) bool {
 	at, ok := m.NextDeadline(nil)
-	return ok && at <= m.Meta().Now
+	return ok && at <= m.Now()
 }
 
 // clock is the leader's: where it stood, or what t= says.
 func (p *player) clock(t *testing.T, d *datadriven.TestData) int64 {
-	now := p.m.Meta().Now
+	now := p.m.Now()
 	if d.HasArg("t") {
 		var text string
 		d.ScanArgs(t, "t", &text)

@@ -12,18 +12,18 @@ func TestTransplant(t *testing.T) {
 		term, lsnTerm uint64
 		want          LSN
 	}{
-		{term: 2, lsnTerm: 8, want: LSN{8, 101}},
-		{term: 8, lsnTerm: 8, want: LSN{8, 101}},
-		{term: 20, lsnTerm: 8, want: LSN{20, 101}},
+		{term: 2, lsnTerm: 8, want: LSN{Term: 8, Index: 101}},
+		{term: 8, lsnTerm: 8, want: LSN{Term: 8, Index: 101}},
+		{term: 20, lsnTerm: 8, want: LSN{Term: 20, Index: 101}},
 	} {
 		m := New()
-		m.meta.LSN, m.meta.TermBase = LSN{7, 100}, 5
+		m.meta.Term, m.meta.Index, m.meta.TermBase = 7, 100, 5
 		m.Transplant("c", "v1", c.term, c.lsnTerm)
-		if got := m.Meta(); got.LSN != c.want || got.Cluster != "c" || got.Adopted != "v1" {
-			t.Errorf("raft in %d: %s of %q, adopted from %q, want %s", c.term, got.LSN, got.Cluster, got.Adopted, c.want)
+		if got := m.Meta(); got.LSN() != c.want || got.Cluster != "c" || got.Adopted != "v1" {
+			t.Errorf("raft in %d: %s of %q, adopted from %q, want %s", c.term, got.LSN(), got.Cluster, got.Adopted, c.want)
 		}
 		m.Apply(106, c.term+1, &fsmpb.Batch{NowMs: 1})
-		if got := m.Meta().LSN; got != (LSN{c.want.Term + 1, 106}) {
+		if got := m.LSN(); got != (LSN{Term: c.want.Term + 1, Index: 106}) {
 			t.Errorf("raft in %d: the next entry is %s", c.term, got)
 		}
 	}

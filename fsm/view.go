@@ -10,7 +10,7 @@ import (
 // View is the frozen state of the machine at one LSN. It is safe for concurrent use and
 // costs nothing to make. A View keeps its jobs in memory.
 type View struct {
-	meta    Meta
+	meta    *Meta
 	counts  Counts
 	bytes   int64
 	jobs    *btree.Tree[*Job]
@@ -43,7 +43,7 @@ func (m *Machine) View() *View {
 	m.figures.Freeze()
 	m.types.rank()
 	return &View{
-		meta:    m.meta,
+		meta:    m.Meta(),
 		counts:  m.counts,
 		bytes:   m.Bytes(),
 		jobs:    m.jobs.Copy(),
@@ -71,11 +71,14 @@ func (m *Machine) View() *View {
 	}
 }
 
-// Meta returns the state's scalars.
-func (v *View) Meta() Meta { return v.meta }
+// Meta returns the state's scalars, which do not change.
+func (v *View) Meta() *Meta { return v.meta }
 
 // LSN returns the LSN of the last entry applied to the state.
-func (v *View) LSN() LSN { return v.meta.LSN }
+func (v *View) LSN() LSN { return v.meta.LSN() }
+
+// Now returns the clock of the machine at that entry, in ms.
+func (v *View) Now() int64 { return v.meta.NowMs }
 
 // Counts returns the number of jobs by status.
 func (v *View) Counts() Counts { return v.counts }

@@ -59,7 +59,7 @@ func TestNoClaimSleepsOn(t *testing.T) {
 			"takeover": func(t *rapid.T) { apply(t, w.takeover(t)) },
 			"nothing":  func(t *rapid.T) { w.now = w.step(t); apply(t, &fsmpb.Batch{NowMs: w.now}) },
 			"deadline": func(t *rapid.T) {
-				if at, ok := m.NextDeadline(nil); ok && at < sum(m.Meta().Now, 1000) {
+				if at, ok := m.NextDeadline(nil); ok && at < sum(m.Now(), 1000) {
 					w.now = max(w.now, at)
 					apply(t, &fsmpb.Batch{NowMs: w.now})
 				}

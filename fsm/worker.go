@@ -27,8 +27,8 @@ func (r registry) register(op *fsmpb.RegisterWorker) Result {
 		Capacity:       op.Capacity,
 		Instance:       op.Instance,
 		Account:        strings.Clone(op.GetQuota().GetAccount()),
-		RegisteredAtMs: r.meta.Now,
-		LastSeenMs:     r.meta.Now,
+		RegisteredAtMs: r.meta.NowMs,
+		LastSeenMs:     r.meta.NowMs,
 	}
 	old := r.workers.find(op.Name)
 	if more := workerKept(w).bytes - workerKept(old).bytes; more > 0 && r.usage.workers > workersBytesMax-more {
@@ -93,7 +93,7 @@ func (m *Machine) putWorker(old, w *Worker) {
 		delete(m.workers.timerAt, old.Name)
 		return
 	}
-	end := m.meta.workerEnd(w)
+	end := workerEnd(m.meta, w)
 	m.workers.timerAt[w.Name] = end
 	m.timers.Set(timer{at: end, kind: timerWorker, key: w.Name})
 	m.workers.Set(w)
@@ -112,12 +112,12 @@ func (m *Machine) retimeWorkers() {
 // every half of it, does not fire, and a busy worker does not move its timer in every entry.
 func (r registry) seen(name string) {
 	old := r.workers.find(name)
-	if old == nil || old.LastSeenMs >= r.meta.Now && !old.Gone() {
+	if old == nil || old.LastSeenMs >= r.meta.NowMs && !old.Gone() {
 		return
 	}
 	w := fsmpb.Clone(old)
-	w.LastSeenMs = r.meta.Now
-	switch end := r.meta.workerEnd(w); {
+	w.LastSeenMs = r.meta.NowMs
+	switch end := workerEnd(r.meta, w); {
 	case w.Gone():
 		r.cameBack(old, w)
 	case end-r.workers.timerAt[w.Name] > r.meta.Settings.WorkerTimeoutMs/4:
@@ -129,11 +129,11 @@ func (r registry) seen(name string) {
 
 // workerEnd returns the first moment, in ms, at which a silent worker counts as dead, or at
 // which a gone one is forgotten.
-func (m *Meta) workerEnd(w *Worker) int64 {
+func workerEnd(m *Meta, w *Worker) int64 {
 	if w.Gone() {
 		return later(w.GoneAtMs, quietMs)
 	}
-	return later(max(w.LastSeenMs, m.LeasesFrom), m.Settings.WorkerTimeoutMs, 1)
+	return later(max(w.LastSeenMs, m.LeasesFromMs), m.Settings.WorkerTimeoutMs, 1)
 }
 
 func (r registry) dead(op *fsmpb.WorkerDead) Result {

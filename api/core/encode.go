@@ -377,7 +377,7 @@ func (s *Core) Stats(v *fsm.View) v1.Stats {
 		Unclaimed:      n.Of(fsm.Unclaimed),
 		InProgress:     n.Of(fsm.InProgress),
 		CompletedTotal: m.CompletedTotal,
-		BrokerAddress:  m.Broker.Address,
+		BrokerAddress:  m.BrokerAddress,
 		Scheduled:      n.Of(fsm.Scheduled),
 		Completed:      n.Of(fsm.Completed),
 		Dead:           n.Of(fsm.Dead),
@@ -388,7 +388,7 @@ func (s *Core) Stats(v *fsm.View) v1.Stats {
 		CancelledTotal: m.CancelledTotal,
 		Bytes:          v.Bytes(),
 		Workers:        v.WorkerCount(),
-		LSN:            m.LSN.String(),
+		LSN:            m.LSN().String(),
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *Core) readPast(c *Call) (done bool, err error) {
 // readAt reads the value of v1.ParamAt: an LSN, or a time in ms.
 func (s *Core) readAt(text string) (past.Target, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= SecondsBelow {
-		if now := max(s.Node.View().Meta().Now, time.Now().UnixMilli()); ms > now {
+		if now := max(s.Node.View().Now(), time.Now().UnixMilli()); ms > now {
 			return past.Target{}, Fail(BadRequest, "%s is %d, which is in the future: the present time is %d", v1.ParamAt, ms, now)
 		}
 		return past.Target{Time: time.UnixMilli(ms)}, nil

@@ -79,7 +79,7 @@ var ruleKinds = outbox.Kinds(0).With(outbox.QueueStuck).With(outbox.QueueFailing
 
 // measure returns the values of all rules, for every type, in O(types).
 func (r *rules) measure(v *fsm.View) (all []condition) {
-	now := max(r.node.Now(), v.Meta().Now)
+	now := max(r.node.Now(), v.Now())
 	for name := range r.node.AllTypeStats() {
 		if q := v.Queue(name); q != nil && q.Paused {
 			continue

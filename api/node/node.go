@@ -255,7 +255,7 @@ func (s *node) listPast(c *core.Call) error {
 		}
 		return core.PastError(err)
 	}
-	out := v1.Past{Spans: []v1.PastSpan{}, Now: s.Node.View().Meta().Now}
+	out := v1.Past{Spans: []v1.PastSpan{}, Now: s.Node.View().Now()}
 	for _, span := range spans[max(0, len(spans)-core.SpansShown):] {
 		out.Spans = append(out.Spans, v1.PastSpan{
 			FromLSN: span.From.String(), ToLSN: span.To.String(), From: span.Since.UnixMilli(), To: span.Until.UnixMilli(),

@@ -103,7 +103,7 @@ func (s *work) claim(c *core.Call, in *v1.Claim) error {
 func momentOf(c *core.Call, w *claimRequest, jobs []*fsm.Job) core.Moment {
 	at := core.Moment{Now: c.Core.Node.Now()}
 	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
-		at.LeasesFrom = c.Core.Node.View().Meta().LeasesFrom
+		at.LeasesFrom = c.Core.Node.View().Meta().LeasesFromMs
 	}
 	return at
 }

@@ -37,7 +37,7 @@ func (s *work) registerWorker(c *core.Call, in *v1.WorkerInfo) error {
 		done, due := s.beginKeepalive(c.Owned(in.Name))
 		defer done()
 		if !due {
-			c.Lsn = view.Meta().LSN
+			c.Lsn = view.LSN()
 			return c.SendDone()
 		}
 		register = heartbeatOf(in.Name, nil)

@@ -138,11 +138,11 @@ func (q *busy) acquire(cfg Config) {
 	if err != nil {
 		q.b.Fatal(err)
 	}
-	me := election.Candidate{Node: "n1", Address: "n1:8080", Cluster: "c", Lineage: "l", Epoch: 1, LSN: q.m.Meta().LSN}
+	me := election.Candidate{Node: "n1", Address: "n1:8080", Cluster: "c", Lineage: "l", Epoch: 1, LSN: q.m.LSN()}
 	if q.fence, err = election.Acquire(ctx, q.bucket, docKey, election.Observed{}, me, first, q.now); err != nil {
 		q.b.Fatal(err)
 	}
-	q.unflushed.Reset(q.m.Meta().LSN)
+	q.unflushed.Reset(q.m.LSN())
 	q.builder = NewDocumentBuilder(cfg, q.bucket, "l", first, q.unflushed, q.m.View, hclog.NewNullLogger())
 	q.b.Cleanup(q.builder.Close)
 }
@@ -168,9 +168,9 @@ func (q *busy) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	if err != nil {
 		q.b.Fatal(err)
 	}
-	results := q.m.Apply(q.m.Meta().LSN.Index+1, 1, batch)
+	results := q.m.Apply(q.m.LSN().Index+1, 1, batch)
 	m := q.m.Meta()
-	q.unflushed.Append(archive.Entry{LSN: m.LSN, At: m.Now, Data: data})
+	q.unflushed.Append(archive.Entry{LSN: m.LSN(), At: m.NowMs, Data: data})
 	q.written += int64(len(data))
 	return results
 }
@@ -244,7 +244,7 @@ func TestDraftWithoutTheLog(t *testing.T) {
 	q := newBusy(t, 100, mailPayload)
 	q.acquire(DefaultConfig())
 	q.mutate()
-	q.unflushed.Reset(q.m.Meta().LSN)
+	q.unflushed.Reset(q.m.LSN())
 	woken := make(chan struct{}, 1)
 	q.builder.Notify(func() { woken <- struct{}{} })
 	before := q.builder.Last()
@@ -253,7 +253,7 @@ func TestDraftWithoutTheLog(t *testing.T) {
 	}
 	<-woken
 	c, behind, err := q.builder.Draft(t.Context(), false)
-	if at := q.m.Meta().LSN; behind || err != nil || c.LSN() != at || c.Archive.Checkpoint.LSN != at {
+	if at := q.m.LSN(); behind || err != nil || c.LSN() != at || c.Archive.Checkpoint.LSN != at {
 		t.Fatalf("after the checkpoint: %v, behind %v, %v", c.LSN(), behind, err)
 	}
 }

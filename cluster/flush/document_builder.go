@@ -130,7 +130,7 @@ func (d *DocumentBuilder) content(v *fsm.View, viewed bool) *document.Content {
 	if d.chain == nil || d.chain.checkpoint == nil || d.chain.last() != v.LSN() {
 		return d.last
 	}
-	d.chain.kept = archive.Prune(d.chain.kept, d.chain.checkpoint, v.Meta().Now-d.cfg.Window.Milliseconds())
+	d.chain.kept = archive.Prune(d.chain.kept, d.chain.checkpoint, v.Now()-d.cfg.Window.Milliseconds())
 	return &document.Content{Jobs: v, ViewMax: d.cfg.viewMax(viewed), Meta: v.Meta(), Counts: v.Counts(), Archive: d.chain.archive()}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -20,6 +21,7 @@ func First(
 	doc *document.File, v *fsm.View, unflushed *UnflushedLog, apart bool,
 ) (*document.Content, error) {
 	c := &document.Content{Jobs: v, ViewMax: cfg.viewMax(doc == nil || doc.Header == nil || doc.Viewed), Meta: v.Meta(), Counts: v.Counts()}
+	c.Meta = fsmpb.Clone(c.Meta) // the view's does not change
 	c.Meta.Lineage = lineage
 	if doc != nil && doc.Archive != nil && !apart {
 		if c.Archive = reach(cfg, doc.Archive, unflushed, v); c.Archive == nil { // the unflushed log continues it later
@@ -63,11 +65,11 @@ func reach(cfg Config, a *document.Archive, unflushed *UnflushedLog, v *fsm.View
 }
 
 // metaOf returns what the header of a document says about its state.
-func metaOf(doc *document.File) fsm.Meta {
+func metaOf(doc *document.File) *fsm.Meta {
 	h := doc.Header
-	return fsm.Meta{
-		LSN: h.LSN(), Now: h.Now, LastSeq: h.LastSeq, Token: h.LastToken, Lineage: h.Lineage, Cluster: h.Cluster,
-		Broker: fsm.Broker{Epoch: h.Registered}, Level: h.Level, CompletedTotal: doc.CompletedTotal,
+	return &fsm.Meta{
+		Term: h.LSN().Term, Index: h.LSN().Index, NowMs: h.Now, LastSeq: h.LastSeq, LastToken: h.LastToken, Lineage: h.Lineage,
+		Cluster: h.Cluster, Epoch: h.Registered, Level: h.Level, CompletedTotal: doc.CompletedTotal,
 	}
 }
 
@@ -100,6 +102,6 @@ const termsAhead = 1 << 20
 // names (package archive) would take their entries for those of this cluster. Their last
 // term is unknown, so Adopt picks a random term far ahead.
 func Adopt(m *fsm.Machine, cluster string, version storage.Version, term uint64, left fsm.LSN) {
-	ahead := max(m.Meta().LSN.Term, left.Term) + 1 + rand.Uint64N(termsAhead)
+	ahead := max(m.LSN().Term, left.Term) + 1 + rand.Uint64N(termsAhead)
 	m.Transplant(cluster, string(version), term, ahead)
 }

@@ -35,8 +35,8 @@ func (b *newborn) apply(jobs ...string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.m.Apply(b.m.Meta().LSN.Index+1, 1, batch)
-	b.log.Append(archive.Entry{LSN: b.m.Meta().LSN, At: b.m.Meta().Now, Data: data})
+	b.m.Apply(b.m.LSN().Index+1, 1, batch)
+	b.log.Append(archive.Entry{LSN: b.m.LSN(), At: b.m.Now(), Data: data})
 }
 
 // first checks that a document with the first content leads to the state, and returns it.
@@ -100,7 +100,7 @@ func TestViewBetweenItsBounds(t *testing.T) {
 		if got := b.first(bucket, doc, false); got.Viewed != viewed {
 			t.Errorf("after a view (%v) the document of a successor has one: %v", viewed, got.Viewed)
 		}
-		d := NewDocumentBuilder(DefaultConfig(), bucket, "l", &document.Content{Archive: doc.Archive}, b.log, b.m.View, hclog.NewNullLogger())
+		d := NewDocumentBuilder(DefaultConfig(), bucket, "l", &document.Content{Archive: doc.Archive, Meta: new(fsm.Meta)}, b.log, b.m.View, hclog.NewNullLogger())
 		c, _, err := d.Draft(t.Context(), viewed)
 		d.Close()
 		if err != nil {
@@ -120,9 +120,9 @@ func TestFirstWithoutTheLog(t *testing.T) {
 		b := &newborn{t, fsm.New(), NewUnflushedLog(1 << 20)}
 		b.apply("a")
 		if !adopted {
-			b.log.Reset(b.m.Meta().LSN)
+			b.log.Reset(b.m.LSN())
 		}
-		if doc := b.first(bucket, nil, adopted); doc.Archive.Checkpoint.LSN != b.m.Meta().LSN || !doc.Viewed {
+		if doc := b.first(bucket, nil, adopted); doc.Archive.Checkpoint.LSN != b.m.LSN() || !doc.Viewed {
 			t.Errorf("%s: %+v", name, doc.Archive)
 		}
 	}
@@ -135,7 +135,7 @@ func TestFirstOfASuccessorWithoutTheLog(t *testing.T) {
 	b.apply("a")
 	doc := b.first(bucket, nil, false)
 	b.apply("b")
-	b.log.Reset(b.m.Meta().LSN)
+	b.log.Reset(b.m.LSN())
 	c, err := First(t.Context(), DefaultConfig(), bucket, "l", doc, b.m.View(), b.log, false)
 	if err != nil || c.LSN() != doc.LSN() || c.Jobs != nil || c.Counts != doc.Header.Counts || c.Check() != nil {
 		t.Fatalf("%v, %+v", err, c)

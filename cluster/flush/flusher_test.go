@@ -110,7 +110,7 @@ func (d *desk) Draft(context.Context, bool) (c *document.Content, behind bool, e
 		d.steps--
 		return d.lastLocked(), true, nil
 	}
-	return &document.Content{Meta: fsm.Meta{LSN: d.lsn}}, false, nil
+	return &document.Content{Meta: &fsm.Meta{Term: d.lsn.Term, Index: d.lsn.Index}}, false, nil
 }
 
 // Last implements Draft.
@@ -121,7 +121,7 @@ func (d *desk) Last() *document.Content {
 }
 
 func (d *desk) lastLocked() *document.Content {
-	return &document.Content{Meta: fsm.Meta{LSN: d.flushed}}
+	return &document.Content{Meta: &fsm.Meta{Term: d.flushed.Term, Index: d.flushed.Index}}
 }
 
 // Wrote implements Draft.

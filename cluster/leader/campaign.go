@@ -127,9 +127,9 @@ func (l *Leader) asCandidate(doc *document.File) election.Candidate {
 		Address:   l.cfg.HTTPAdvertise,
 		Cluster:   l.do.ClusterID(),
 		Lineage:   m.Lineage,
-		Epoch:     m.Broker.Epoch,
-		LSN:       fsm.LSN{Term: l.do.Term() + m.TermBase, Index: m.LSN.Index},
-		Applied:   m.LSN,
+		Epoch:     m.Epoch,
+		LSN:       fsm.LSN{Term: l.do.Term() + m.TermBase, Index: m.LSN().Index},
+		Applied:   m.LSN(),
 		Populated: m.Lineage != "" || counts != fsm.Counts{},
 		Fence:     l.fenceOf(named),
 		Adopted:   storage.Version(m.Adopted),
@@ -234,7 +234,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	if err != nil {
 		return err
 	}
-	flush.Adopt(m, l.do.ClusterID(), seen.Version, term, l.meta().LSN)
+	flush.Adopt(m, l.do.ClusterID(), seen.Version, term, l.lsn())
 	if err := l.do.Restore(ctx, m.View(), term); err != nil {
 		return err
 	}

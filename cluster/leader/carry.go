@@ -50,13 +50,13 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 		return fork{}, false
 	}
 	o, ok := h.Handover(cluster)
-	if ok && m.Broker.Epoch <= o.Epoch && o.LSN().Compare(m.LSN) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
+	if ok && m.Epoch <= o.Epoch && o.LSN().Compare(m.LSN()) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
 		return fork{seq: o.LastSeq, token: o.Token, now: o.Now, lsn: o.LSN()}, true
 	}
 	// If v was adopted from this document, and no broker of this cluster has registered
 	// since, all younger jobs were carried over at that time.
-	f = fork{seq: h.LastSeq, token: h.LastToken, now: m.Now, lsn: h.LSN()}
-	return f, m.Broker.Epoch == h.Registered && m.Now == h.Now
+	f = fork{seq: h.LastSeq, token: h.LastToken, now: m.NowMs, lsn: h.LSN()}
+	return f, m.Epoch == h.Registered && m.NowMs == h.Now
 }
 
 var (
@@ -92,9 +92,9 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		// If v was adopted from the document's broker, which has continued since, the jobs
 		// that were carried over then have the creation time of v. All other jobs of v came
 		// from the document.
-		adopted := meta.Broker.Epoch == doc.Header.Registered
+		adopted := meta.Epoch == doc.Header.Registered
 		v.List(fsm.Index{}, openStatuses, 0, func(j *fsm.Job) bool {
-			if m.Job(j.ID) == nil && (!adopted || j.CreatedAt == meta.Now) {
+			if m.Job(j.ID) == nil && (!adopted || j.CreatedAt == meta.NowMs) {
 				c.kept = append(c.kept, j)
 			}
 			return true
@@ -214,7 +214,7 @@ func (c *carried) try(jobs []*fsm.Job, ask func(*fsm.Job) *fsmpb.NewJob) (refuse
 // apply applies mutations to m without advancing its time.
 func (c *carried) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	at := c.m.Meta()
-	return c.m.Apply(at.LSN.Index+1, at.LSN.Term-at.TermBase, &fsmpb.Batch{NowMs: at.Now, Mutations: ms})
+	return c.m.Apply(at.LSN().Index+1, at.LSN().Term-at.TermBase, &fsmpb.Batch{NowMs: at.NowMs, Mutations: ms})
 }
 
 // keptFile is the number of jobs in one object of a copy.
@@ -224,7 +224,7 @@ const keptFile = 1000
 // records. It returns the key of the first object. The keys are derived from the content, so a
 // repeated adoption stores nothing twice.
 func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error) {
-	at := l.meta().LSN
+	at := l.lsn()
 	for part := range slices.Chunk(c.kept, keptFile) {
 		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; the adopted document does not have them, and they "+
 			"could not be carried over", l.do.ClusterID(), at))

@@ -100,20 +100,20 @@ const takeoverSlack = 2 * time.Second
 func (l *Leader) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 	meta := l.meta()
 	const always = math.MaxInt64
-	latest := meta.Now + (l.do.Idle() + takeoverSlack).Milliseconds()
+	latest := meta.NowMs + (l.do.Idle() + takeoverSlack).Milliseconds()
 	// Check this node's own clock, too: the readings behind do.Wall may be older than a
 	// jump of all the clocks.
 	if max(l.nowMs(), l.do.Wall().UnixMilli()) <= latest {
-		return newLeaderClock(l.do.Wall, meta.Now, always), false
+		return newLeaderClock(l.do.Wall, meta.NowMs, always), false
 	}
 	l.do.MeasureClocks(ctx)
 	switch wall := l.do.Wall().UnixMilli(); {
-	case wall <= latest, meta.Now == 0, l.do.ClocksAgree():
-		return newLeaderClock(l.do.Wall, meta.Now, always), false
+	case wall <= latest, meta.NowMs == 0, l.do.ClocksAgree():
+		return newLeaderClock(l.do.Wall, meta.NowMs, always), false
 	default:
 		l.log.Error("this node's clock is ahead of the cluster's time, and the clocks of a majority do not agree "+
-			"with it: time continues from its last value; check NTP on all nodes", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
-		return newLeaderClock(l.do.Wall, meta.Now, latest), true
+			"with it: time continues from its last value; check NTP on all nodes", "ahead_by", time.Duration(wall-meta.NowMs)*time.Millisecond)
+		return newLeaderClock(l.do.Wall, meta.NowMs, latest), true
 	}
 }
 

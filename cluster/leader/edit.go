@@ -81,7 +81,7 @@ func (b *base) keepEdited(ctx context.Context, seen election.Observed) (newest b
 // outdated reports whether a version of the document is older than one that a leader of this
 // cluster has certainly written, or that this node has read.
 func (b *base) outdated(h *document.Header) bool {
-	if h.Epoch < b.meta().Broker.Epoch {
+	if h.Epoch < b.meta().Epoch {
 		return true
 	}
 	// An adopted state may have left a history in which the LSNs were higher.
@@ -113,7 +113,7 @@ func (t *Term) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error
 // before this leader replaces the document. It does not advance the machine's time: no
 // broker is registered yet, and no lease may expire.
 func (b *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
-	now := b.meta().Now
+	now := b.meta().NowMs
 	if now == 0 {
 		now = b.nowMs()
 	}
@@ -171,7 +171,7 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 	if last := b.copied.Load(); last != nil && *last == sum {
 		return nil
 	}
-	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", b.meta().LSN, fmt.Sprintf("%016x", rand.Uint64()))
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", b.lsn(), fmt.Sprintf("%016x", rand.Uint64()))
 	if w := b.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("write a copy to %s: %s: %w", key, w.Outcome, w.Err)
 	}

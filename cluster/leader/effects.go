@@ -184,7 +184,7 @@ type base struct {
 	copies atomic.Pointer[DocumentCopies]    // nil: none
 }
 
-func (b *base) meta() (meta fsm.Meta) {
+func (b *base) meta() (meta *fsm.Meta) {
 	b.do.Read(func(m *fsm.Machine) { meta = m.Meta() })
 	return meta
 }
@@ -196,7 +196,16 @@ func (b *base) job(id string) (j *fsm.Job) {
 }
 
 // nowMs returns the wall clock or the machine's time, whichever is later, in ms.
-func (b *base) nowMs() int64 { return max(b.cfg.Clock().UnixMilli(), b.meta().Now) }
+func (b *base) nowMs() (now int64) {
+	b.do.Read(func(m *fsm.Machine) { now = m.Now() })
+	return max(b.cfg.Clock().UnixMilli(), now)
+}
+
+// lsn returns the LSN of the newest applied entry.
+func (b *base) lsn() (lsn fsm.LSN) {
+	b.do.Read(func(m *fsm.Machine) { lsn = m.LSN() })
+	return lsn
+}
 
 // flushInterval returns the least time between two flushes, which is at least least.
 func (b *base) flushInterval(least time.Duration) time.Duration {

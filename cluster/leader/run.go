@@ -39,13 +39,13 @@ func (l *Leader) beginTerm(
 		return nil, err
 	}
 	inherited := l.meta() // earlier leaders have announced this, and not the end
-	r.gate.announced, r.gate.unresolved = inherited.Announces(fsm.AnnounceBucketAway), inherited.Announces(fsm.AnnounceWritesRefused)
-	r.unhealed = inherited.Announces(fsm.AnnounceBucketDamaged)
+	r.gate.announced, r.gate.unresolved = fsm.Announces(inherited, fsm.AnnounceBucketAway), fsm.Announces(inherited, fsm.AnnounceWritesRefused)
+	r.unhealed = fsm.Announces(inherited, fsm.AnnounceBucketDamaged)
 	r.proposals = r.newProposer()
 	r.standbys = &standbys{base: l.base, log: r.log, named: named}
 	r.builder = flush.NewDocumentBuilder(l.cfg.Flush, l.cfg.Bucket, fence.Lineage(), first, l.do.Unflushed, l.do.Freeze, r.log)
 	r.flusher = flush.New(l.cfg.Flush, fence, r.builder, flush.Effects{
-		LSN:      func() fsm.LSN { return l.meta().LSN },
+		LSN:      l.lsn,
 		NowMs:    r.heartbeatMs,
 		Interval: l.flushInterval,
 		Fence:    r.standbys.announcement,

@@ -35,7 +35,7 @@ type Config struct {
 // goroutine, and holds no lock.
 type Effects struct {
 	// Meta returns the metadata of the applied state. It takes the replica's read lock.
-	Meta func() fsm.Meta
+	Meta func() *fsm.Meta
 	// State returns the newest checksum of this node's state; zero: none.
 	State func() fsm.StateSum
 	// Agrees reports whether the log of this node, up to the committed entry commit,
@@ -130,8 +130,8 @@ func (n *Members) HTTPAddress(name string) string {
 	if name == n.cfg.Name {
 		return n.cfg.HTTPAddress
 	}
-	if b := n.do.Meta().Broker; b.Node == name {
-		return b.Address
+	if m := n.do.Meta(); m.BrokerNode == name {
+		return m.BrokerAddress
 	}
 	return n.peers.HTTP(name)
 }

@@ -37,7 +37,7 @@ func sendersOf(t *testing.T, servers []raft.Server, says *Identity) *Members {
 	t.Cleanup(func() { _ = r.Shutdown().Error() })
 	named := []Peer{{Name: "n1", HTTP: "127.0.0.1:1"}, {Name: "p", HTTP: peer.Listener.Addr().String()}}
 	n := New(Config{ID: "n1~a", Name: "n1", Raft: r, Peers: NewPeers("n1", named, peer.Client())}, Effects{
-		Meta: func() fsm.Meta { return fsm.Meta{Cluster: "own"} },
+		Meta: func() *fsm.Meta { return &fsm.Meta{Cluster: "own"} },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

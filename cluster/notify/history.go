@@ -199,7 +199,7 @@ func (h *History) Applied(m *fsm.Machine) {
 	if len(events) == 0 {
 		return
 	}
-	meta := m.Meta()
+	lsn, now := m.LSN(), m.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
@@ -208,7 +208,7 @@ func (h *History) Applied(m *fsm.Machine) {
 			h.since = s.eventID()
 			h.first++
 		}
-		s.fill(&events[i], meta.LSN, uint32(i+1), meta.Now)
+		s.fill(&events[i], lsn, uint32(i+1), now)
 		h.next++
 	}
 	h.wakeLocked()
@@ -221,7 +221,7 @@ func (h *History) Restored(m *fsm.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.slots)
-	h.first, h.since = h.next, endOf(m.Meta().LSN)
+	h.first, h.since = h.next, endOf(m.LSN())
 	h.wakeLocked()
 }
 

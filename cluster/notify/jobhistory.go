@@ -79,9 +79,9 @@ func (p *JobHistory) Applied(m *fsm.Machine) {
 		switch {
 		case e.Job == nil:
 		case e.Kind == fsm.JobProgress:
-			p.add(e.Job, m.Meta().Now)
+			p.add(e.Job, m.Now())
 		case isAction(e):
-			p.act(e, m.Meta().Now)
+			p.act(e, m.Now())
 		case e.Removed && p.jobs.Load() > 0:
 			p.remove(e.Job.ID)
 		}

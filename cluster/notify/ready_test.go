@@ -59,7 +59,7 @@ func (b *bench) restore(from *fsm.Machine) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.machine, b.index = m, m.Meta().LSN.Index
+	b.machine, b.index = m, m.LSN().Index
 	b.ends.Restored(m)
 	b.events.Restored(m)
 	b.told.Restored(m)

@@ -66,7 +66,7 @@ func queue(t *testing.T) (*slowBucket, fsm.LSN) {
 	if w := b.PutIfAbsent(t.Context(), key, doc); w.Err != nil {
 		t.Fatal(w.Err)
 	}
-	return b, m.Meta().LSN
+	return b, m.LSN()
 }
 
 // Readers of one state share its rebuild, and a reader whose time is over finds the state with

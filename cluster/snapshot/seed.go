@@ -72,12 +72,12 @@ func Seed(ctx context.Context, o SeedOptions) (raft.SnapshotMeta, error) {
 		return raft.SnapshotMeta{}, fmt.Errorf("read the state of %q: %w", o.Key, err)
 	}
 	meta := m.Meta()
-	if meta.Cluster != o.Cluster || meta.LSN.Term-meta.TermBase != at.Term || meta.LSN.Index < at.ConfigurationIndex {
+	if meta.Cluster != o.Cluster || meta.LSN().Term-meta.TermBase != at.Term || meta.LSN().Index < at.ConfigurationIndex {
 		return raft.SnapshotMeta{}, fmt.Errorf("the state of %q at %s is not the one that the leader has at entry %d-%d",
-			o.Key, meta.LSN, at.Term, meta.LSN.Index)
+			o.Key, meta.LSN(), at.Term, meta.LSN().Index)
 	}
 	return s.write(raft.SnapshotMeta{
-		Version: raft.SnapshotVersionMax, Term: at.Term, Index: meta.LSN.Index,
+		Version: raft.SnapshotVersionMax, Term: at.Term, Index: meta.LSN().Index,
 		Configuration: at.Configuration, ConfigurationIndex: at.ConfigurationIndex,
 	}, m.View())
 }

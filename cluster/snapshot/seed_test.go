@@ -49,7 +49,7 @@ func newQueue(t *testing.T, indexes ...uint64) *queue {
 			t.Fatal(err)
 		}
 		m.Apply(index, 5, batch)
-		if err := tail.Append(archive.Entry{LSN: m.Meta().LSN, At: m.Meta().Now, Data: data}); err != nil {
+		if err := tail.Append(archive.Entry{LSN: m.LSN(), At: m.Now(), Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,46 +23,46 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Meta is the part of the state that is not a collection.
 type Meta struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Term           uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	Index          uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	TermBase       uint64                 `protobuf:"varint,3,opt,name=term_base,json=termBase,proto3" json:"term_base,omitempty"`
-	NowMs          int64                  `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
-	LastSeq        uint64                 `protobuf:"varint,5,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	LastToken      uint64                 `protobuf:"varint,6,opt,name=last_token,json=lastToken,proto3" json:"last_token,omitempty"`
-	LeasesFromMs   int64                  `protobuf:"varint,7,opt,name=leases_from_ms,json=leasesFromMs,proto3" json:"leases_from_ms,omitempty"`
-	CompletedTotal uint64                 `protobuf:"varint,8,opt,name=completed_total,json=completedTotal,proto3" json:"completed_total,omitempty"`
-	DeadTotal      uint64                 `protobuf:"varint,9,opt,name=dead_total,json=deadTotal,proto3" json:"dead_total,omitempty"`
-	Cluster        string                 `protobuf:"bytes,10,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Lineage        string                 `protobuf:"bytes,11,opt,name=lineage,proto3" json:"lineage,omitempty"`
-	BrokerNode     string                 `protobuf:"bytes,12,opt,name=broker_node,json=brokerNode,proto3" json:"broker_node,omitempty"`
-	BrokerAddress  string                 `protobuf:"bytes,13,opt,name=broker_address,json=brokerAddress,proto3" json:"broker_address,omitempty"`
-	Epoch          uint64                 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Settings       *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
-	// The numbers of records that follow, in the order of the snapshot.
-	Jobs           uint64 `protobuf:"varint,16,opt,name=jobs,proto3" json:"jobs,omitempty"`
-	Workers        uint64 `protobuf:"varint,17,opt,name=workers,proto3" json:"workers,omitempty"`
-	Claims         uint64 `protobuf:"varint,18,opt,name=claims,proto3" json:"claims,omitempty"`
-	Queues         uint64 `protobuf:"varint,19,opt,name=queues,proto3" json:"queues,omitempty"`
-	Turns          uint64 `protobuf:"varint,20,opt,name=turns,proto3" json:"turns,omitempty"`
-	Crons          uint64 `protobuf:"varint,21,opt,name=crons,proto3" json:"crons,omitempty"`
-	Batches        uint64 `protobuf:"varint,22,opt,name=batches,proto3" json:"batches,omitempty"`
-	Holds          uint64 `protobuf:"varint,23,opt,name=holds,proto3" json:"holds,omitempty"`
-	Requests       uint64 `protobuf:"varint,24,opt,name=requests,proto3" json:"requests,omitempty"`
-	LastTurn       uint64 `protobuf:"varint,25,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
-	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
-	// The feature level.
-	Level      uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
-	Tokens     uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Figures    uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`
-	Hooks      uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`
-	HookEvents uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
-	Announced  uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The LSN of the last applied entry.
+	Term  uint64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// What is added to raft's terms to make LSN terms. Adoption raises it, so that LSNs keep growing when a cluster with
+	// lower terms takes over.
+	TermBase uint64 `protobuf:"varint,3,opt,name=term_base,json=termBase,proto3" json:"term_base,omitempty"`
+	// The machine's clock.
+	NowMs int64 `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	// That of the youngest job.
+	LastSeq uint64 `protobuf:"varint,5,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	// The last fencing token, or the floor of the epoch.
+	LastToken uint64 `protobuf:"varint,6,opt,name=last_token,json=lastToken,proto3" json:"last_token,omitempty"`
+	// When the broker registered. The time of an older lease or worker counts from here.
+	LeasesFromMs int64 `protobuf:"varint,7,opt,name=leases_from_ms,json=leasesFromMs,proto3" json:"leases_from_ms,omitempty"`
+	// The numbers of jobs that ever ended.
+	CompletedTotal uint64 `protobuf:"varint,8,opt,name=completed_total,json=completedTotal,proto3" json:"completed_total,omitempty"`
+	DeadTotal      uint64 `protobuf:"varint,9,opt,name=dead_total,json=deadTotal,proto3" json:"dead_total,omitempty"`
+	CancelledTotal uint64 `protobuf:"varint,10,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
+	// Made at bootstrap, and with the document; "" before the first broker.
+	Cluster string `protobuf:"bytes,11,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Lineage string `protobuf:"bytes,12,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// The registered active broker: its node, the host:port of its HTTP API, and its fencing number, +1 at each takeover.
+	BrokerNode    string `protobuf:"bytes,13,opt,name=broker_node,json=brokerNode,proto3" json:"broker_node,omitempty"`
+	BrokerAddress string `protobuf:"bytes,14,opt,name=broker_address,json=brokerAddress,proto3" json:"broker_address,omitempty"`
+	Epoch         uint64 `protobuf:"varint,15,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// In force until the next RegisterBroker. They do not change.
+	Settings *Settings `protobuf:"bytes,16,opt,name=settings,proto3" json:"settings,omitempty"`
+	// The last turn that a group got.
+	LastTurn uint64 `protobuf:"varint,17,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
+	// The feature level; 0 in a document of a legacy broker, which counts as the lowest.
+	Level uint32 `protobuf:"varint,18,opt,name=level,proto3" json:"level,omitempty"`
+	// Conditions that are announced, and not yet their end, one bit each.
+	Announced uint32 `protobuf:"varint,19,opt,name=announced,proto3" json:"announced,omitempty"`
 	// The version of the document that the state was adopted from, until the broker registers.
-	Adopted       string `protobuf:"bytes,34,opt,name=adopted,proto3" json:"adopted,omitempty"`
-	Limits        uint64 `protobuf:"varint,35,opt,name=limits,proto3" json:"limits,omitempty"`
-	Parked        uint64 `protobuf:"varint,36,opt,name=parked,proto3" json:"parked,omitempty"`
+	Adopted string `protobuf:"bytes,20,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	// The numbers of records that follow. Only a snapshot has them.
+	Records       *Records `protobuf:"bytes,21,opt,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -160,6 +160,13 @@ func (x *Meta) GetDeadTotal() uint64 {
 	return 0
 }
 
+func (x *Meta) GetCancelledTotal() uint64 {
+	if x != nil {
+		return x.CancelledTotal
+	}
+	return 0
+}
+
 func (x *Meta) GetCluster() string {
 	if x != nil {
 		return x.Cluster
@@ -202,69 +209,6 @@ func (x *Meta) GetSettings() *Settings {
 	return nil
 }
 
-func (x *Meta) GetJobs() uint64 {
-	if x != nil {
-		return x.Jobs
-	}
-	return 0
-}
-
-func (x *Meta) GetWorkers() uint64 {
-	if x != nil {
-		return x.Workers
-	}
-	return 0
-}
-
-func (x *Meta) GetClaims() uint64 {
-	if x != nil {
-		return x.Claims
-	}
-	return 0
-}
-
-func (x *Meta) GetQueues() uint64 {
-	if x != nil {
-		return x.Queues
-	}
-	return 0
-}
-
-func (x *Meta) GetTurns() uint64 {
-	if x != nil {
-		return x.Turns
-	}
-	return 0
-}
-
-func (x *Meta) GetCrons() uint64 {
-	if x != nil {
-		return x.Crons
-	}
-	return 0
-}
-
-func (x *Meta) GetBatches() uint64 {
-	if x != nil {
-		return x.Batches
-	}
-	return 0
-}
-
-func (x *Meta) GetHolds() uint64 {
-	if x != nil {
-		return x.Holds
-	}
-	return 0
-}
-
-func (x *Meta) GetRequests() uint64 {
-	if x != nil {
-		return x.Requests
-	}
-	return 0
-}
-
 func (x *Meta) GetLastTurn() uint64 {
 	if x != nil {
 		return x.LastTurn
@@ -272,44 +216,9 @@ func (x *Meta) GetLastTurn() uint64 {
 	return 0
 }
 
-func (x *Meta) GetCancelledTotal() uint64 {
-	if x != nil {
-		return x.CancelledTotal
-	}
-	return 0
-}
-
 func (x *Meta) GetLevel() uint32 {
 	if x != nil {
 		return x.Level
-	}
-	return 0
-}
-
-func (x *Meta) GetTokens() uint64 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
-}
-
-func (x *Meta) GetFigures() uint64 {
-	if x != nil {
-		return x.Figures
-	}
-	return 0
-}
-
-func (x *Meta) GetHooks() uint64 {
-	if x != nil {
-		return x.Hooks
-	}
-	return 0
-}
-
-func (x *Meta) GetHookEvents() uint64 {
-	if x != nil {
-		return x.HookEvents
 	}
 	return 0
 }
@@ -328,16 +237,166 @@ func (x *Meta) GetAdopted() string {
 	return ""
 }
 
-func (x *Meta) GetLimits() uint64 {
+func (x *Meta) GetRecords() *Records {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// Records has the numbers of records of a snapshot, in the order of the snapshot.
+type Records struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          uint64                 `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Workers       uint64                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"`
+	Claims        uint64                 `protobuf:"varint,3,opt,name=claims,proto3" json:"claims,omitempty"`
+	Queues        uint64                 `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
+	Limits        uint64                 `protobuf:"varint,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	Parked        uint64                 `protobuf:"varint,6,opt,name=parked,proto3" json:"parked,omitempty"`
+	Turns         uint64                 `protobuf:"varint,7,opt,name=turns,proto3" json:"turns,omitempty"`
+	Crons         uint64                 `protobuf:"varint,8,opt,name=crons,proto3" json:"crons,omitempty"`
+	Batches       uint64                 `protobuf:"varint,9,opt,name=batches,proto3" json:"batches,omitempty"`
+	Holds         uint64                 `protobuf:"varint,10,opt,name=holds,proto3" json:"holds,omitempty"`
+	Requests      uint64                 `protobuf:"varint,11,opt,name=requests,proto3" json:"requests,omitempty"`
+	Tokens        uint64                 `protobuf:"varint,12,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Figures       uint64                 `protobuf:"varint,13,opt,name=figures,proto3" json:"figures,omitempty"`
+	Hooks         uint64                 `protobuf:"varint,14,opt,name=hooks,proto3" json:"hooks,omitempty"`
+	HookEvents    uint64                 `protobuf:"varint,15,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Records) Reset() {
+	*x = Records{}
+	mi := &file_snapshot_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Records) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Records) ProtoMessage() {}
+
+func (x *Records) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Records.ProtoReflect.Descriptor instead.
+func (*Records) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Records) GetJobs() uint64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Records) GetWorkers() uint64 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+func (x *Records) GetClaims() uint64 {
+	if x != nil {
+		return x.Claims
+	}
+	return 0
+}
+
+func (x *Records) GetQueues() uint64 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+func (x *Records) GetLimits() uint64 {
 	if x != nil {
 		return x.Limits
 	}
 	return 0
 }
 
-func (x *Meta) GetParked() uint64 {
+func (x *Records) GetParked() uint64 {
 	if x != nil {
 		return x.Parked
+	}
+	return 0
+}
+
+func (x *Records) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *Records) GetCrons() uint64 {
+	if x != nil {
+		return x.Crons
+	}
+	return 0
+}
+
+func (x *Records) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *Records) GetHolds() uint64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *Records) GetRequests() uint64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Records) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Records) GetFigures() uint64 {
+	if x != nil {
+		return x.Figures
+	}
+	return 0
+}
+
+func (x *Records) GetHooks() uint64 {
+	if x != nil {
+		return x.Hooks
+	}
+	return 0
+}
+
+func (x *Records) GetHookEvents() uint64 {
+	if x != nil {
+		return x.HookEvents
 	}
 	return 0
 }
@@ -375,7 +434,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_snapshot_proto_msgTypes[1]
+	mi := &file_snapshot_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +446,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[1]
+	mi := &file_snapshot_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +459,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{1}
+	return file_snapshot_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Job) GetSeq() uint64 {
@@ -596,7 +655,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_snapshot_proto_msgTypes[2]
+	mi := &file_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +667,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[2]
+	mi := &file_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +680,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Options) GetBackoff() *Backoff {
@@ -763,7 +822,7 @@ type Details struct {
 
 func (x *Details) Reset() {
 	*x = Details{}
-	mi := &file_snapshot_proto_msgTypes[3]
+	mi := &file_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +834,7 @@ func (x *Details) String() string {
 func (*Details) ProtoMessage() {}
 
 func (x *Details) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[3]
+	mi := &file_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +847,7 @@ func (x *Details) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Details.ProtoReflect.Descriptor instead.
 func (*Details) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Details) GetHistory() []*Attempt {
@@ -897,7 +956,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_snapshot_proto_msgTypes[4]
+	mi := &file_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +968,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[4]
+	mi := &file_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +981,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1002,7 +1061,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1073,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1086,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Worker) GetName() string {
@@ -1131,7 +1190,7 @@ type ClaimRecord struct {
 
 func (x *ClaimRecord) Reset() {
 	*x = ClaimRecord{}
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1202,7 @@ func (x *ClaimRecord) String() string {
 func (*ClaimRecord) ProtoMessage() {}
 
 func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1215,7 @@ func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRecord.ProtoReflect.Descriptor instead.
 func (*ClaimRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClaimRecord) GetWorker() string {
@@ -1236,7 +1295,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1307,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1320,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueueSettings) GetName() string {
@@ -1416,7 +1475,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1487,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1500,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Turn) GetType() string {
@@ -1484,7 +1543,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1555,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1568,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limit) GetName() string {
@@ -1568,7 +1627,7 @@ type ParkedLane struct {
 
 func (x *ParkedLane) Reset() {
 	*x = ParkedLane{}
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1639,7 @@ func (x *ParkedLane) String() string {
 func (*ParkedLane) ProtoMessage() {}
 
 func (x *ParkedLane) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1652,7 @@ func (x *ParkedLane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedLane.ProtoReflect.Descriptor instead.
 func (*ParkedLane) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ParkedLane) GetType() string {
@@ -1666,7 +1725,7 @@ type Cron struct {
 
 func (x *Cron) Reset() {
 	*x = Cron{}
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1737,7 @@ func (x *Cron) String() string {
 func (*Cron) ProtoMessage() {}
 
 func (x *Cron) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1750,7 @@ func (x *Cron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cron.ProtoReflect.Descriptor instead.
 func (*Cron) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Cron) GetName() string {
@@ -1860,7 +1919,7 @@ type CronRun struct {
 
 func (x *CronRun) Reset() {
 	*x = CronRun{}
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1931,7 @@ func (x *CronRun) String() string {
 func (*CronRun) ProtoMessage() {}
 
 func (x *CronRun) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1944,7 @@ func (x *CronRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronRun.ProtoReflect.Descriptor instead.
 func (*CronRun) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CronRun) GetAtMs() int64 {
@@ -1949,7 +2008,7 @@ type JobBatch struct {
 
 func (x *JobBatch) Reset() {
 	*x = JobBatch{}
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2020,7 @@ func (x *JobBatch) String() string {
 func (*JobBatch) ProtoMessage() {}
 
 func (x *JobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2033,7 @@ func (x *JobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
 func (*JobBatch) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobBatch) GetId() string {
@@ -2068,7 +2127,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2139,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2152,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Hold) GetType() string {
@@ -2153,7 +2212,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2224,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2237,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RequestRecord) GetKey() string {
@@ -2277,7 +2336,7 @@ type RequestItem struct {
 
 func (x *RequestItem) Reset() {
 	*x = RequestItem{}
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2348,7 @@ func (x *RequestItem) String() string {
 func (*RequestItem) ProtoMessage() {}
 
 func (x *RequestItem) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2361,7 @@ func (x *RequestItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
 func (*RequestItem) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{16}
+	return file_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RequestItem) GetJobId() string {
@@ -2358,7 +2417,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2429,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2442,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{17}
+	return file_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Figures) GetType() string {
@@ -2523,7 +2582,7 @@ type HookEvent struct {
 
 func (x *HookEvent) Reset() {
 	*x = HookEvent{}
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2594,7 @@ func (x *HookEvent) String() string {
 func (*HookEvent) ProtoMessage() {}
 
 func (x *HookEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2607,7 @@ func (x *HookEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
 func (*HookEvent) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{18}
+	return file_snapshot_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HookEvent) GetHook() string {
@@ -2667,7 +2726,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xd7\a\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x9b\x05\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -2679,36 +2738,39 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x0eleases_from_ms\x18\a \x01(\x03R\fleasesFromMs\x12'\n" +
 	"\x0fcompleted_total\x18\b \x01(\x04R\x0ecompletedTotal\x12\x1d\n" +
 	"\n" +
-	"dead_total\x18\t \x01(\x04R\tdeadTotal\x12\x18\n" +
-	"\acluster\x18\n" +
-	" \x01(\tR\acluster\x12\x18\n" +
-	"\alineage\x18\v \x01(\tR\alineage\x12\x1f\n" +
-	"\vbroker_node\x18\f \x01(\tR\n" +
+	"dead_total\x18\t \x01(\x04R\tdeadTotal\x12'\n" +
+	"\x0fcancelled_total\x18\n" +
+	" \x01(\x04R\x0ecancelledTotal\x12\x18\n" +
+	"\acluster\x18\v \x01(\tR\acluster\x12\x18\n" +
+	"\alineage\x18\f \x01(\tR\alineage\x12\x1f\n" +
+	"\vbroker_node\x18\r \x01(\tR\n" +
 	"brokerNode\x12%\n" +
-	"\x0ebroker_address\x18\r \x01(\tR\rbrokerAddress\x12\x14\n" +
-	"\x05epoch\x18\x0e \x01(\x04R\x05epoch\x124\n" +
-	"\bsettings\x18\x0f \x01(\v2\x18.osqueue.fsm.v1.SettingsR\bsettings\x12\x12\n" +
-	"\x04jobs\x18\x10 \x01(\x04R\x04jobs\x12\x18\n" +
-	"\aworkers\x18\x11 \x01(\x04R\aworkers\x12\x16\n" +
-	"\x06claims\x18\x12 \x01(\x04R\x06claims\x12\x16\n" +
-	"\x06queues\x18\x13 \x01(\x04R\x06queues\x12\x14\n" +
-	"\x05turns\x18\x14 \x01(\x04R\x05turns\x12\x14\n" +
-	"\x05crons\x18\x15 \x01(\x04R\x05crons\x12\x18\n" +
-	"\abatches\x18\x16 \x01(\x04R\abatches\x12\x14\n" +
-	"\x05holds\x18\x17 \x01(\x04R\x05holds\x12\x1a\n" +
-	"\brequests\x18\x18 \x01(\x04R\brequests\x12\x1b\n" +
-	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
-	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
-	"\x05level\x18\x1c \x01(\rR\x05level\x12\x16\n" +
-	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\x12\x18\n" +
-	"\afigures\x18\x1e \x01(\x04R\afigures\x12\x14\n" +
-	"\x05hooks\x18\x1f \x01(\x04R\x05hooks\x12\x1f\n" +
-	"\vhook_events\x18  \x01(\x04R\n" +
-	"hookEvents\x12\x1c\n" +
-	"\tannounced\x18! \x01(\rR\tannounced\x12\x18\n" +
-	"\aadopted\x18\" \x01(\tR\aadopted\x12\x16\n" +
-	"\x06limits\x18# \x01(\x04R\x06limits\x12\x16\n" +
-	"\x06parked\x18$ \x01(\x04R\x06parked\"\x8a\x06\n" +
+	"\x0ebroker_address\x18\x0e \x01(\tR\rbrokerAddress\x12\x14\n" +
+	"\x05epoch\x18\x0f \x01(\x04R\x05epoch\x124\n" +
+	"\bsettings\x18\x10 \x01(\v2\x18.osqueue.fsm.v1.SettingsR\bsettings\x12\x1b\n" +
+	"\tlast_turn\x18\x11 \x01(\x04R\blastTurn\x12\x14\n" +
+	"\x05level\x18\x12 \x01(\rR\x05level\x12\x1c\n" +
+	"\tannounced\x18\x13 \x01(\rR\tannounced\x12\x18\n" +
+	"\aadopted\x18\x14 \x01(\tR\aadopted\x121\n" +
+	"\arecords\x18\x15 \x01(\v2\x17.osqueue.fsm.v1.RecordsR\arecords\"\xf8\x02\n" +
+	"\aRecords\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x04R\x04jobs\x12\x18\n" +
+	"\aworkers\x18\x02 \x01(\x04R\aworkers\x12\x16\n" +
+	"\x06claims\x18\x03 \x01(\x04R\x06claims\x12\x16\n" +
+	"\x06queues\x18\x04 \x01(\x04R\x06queues\x12\x16\n" +
+	"\x06limits\x18\x05 \x01(\x04R\x06limits\x12\x16\n" +
+	"\x06parked\x18\x06 \x01(\x04R\x06parked\x12\x14\n" +
+	"\x05turns\x18\a \x01(\x04R\x05turns\x12\x14\n" +
+	"\x05crons\x18\b \x01(\x04R\x05crons\x12\x18\n" +
+	"\abatches\x18\t \x01(\x04R\abatches\x12\x14\n" +
+	"\x05holds\x18\n" +
+	" \x01(\x04R\x05holds\x12\x1a\n" +
+	"\brequests\x18\v \x01(\x04R\brequests\x12\x16\n" +
+	"\x06tokens\x18\f \x01(\x04R\x06tokens\x12\x18\n" +
+	"\afigures\x18\r \x01(\x04R\afigures\x12\x14\n" +
+	"\x05hooks\x18\x0e \x01(\x04R\x05hooks\x12\x1f\n" +
+	"\vhook_events\x18\x0f \x01(\x04R\n" +
+	"hookEvents\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2979,59 +3041,61 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
-	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
-	(*Options)(nil),       // 2: osqueue.fsm.v1.Options
-	(*Details)(nil),       // 3: osqueue.fsm.v1.Details
-	(*Attempt)(nil),       // 4: osqueue.fsm.v1.Attempt
-	(*Worker)(nil),        // 5: osqueue.fsm.v1.Worker
-	(*ClaimRecord)(nil),   // 6: osqueue.fsm.v1.ClaimRecord
-	(*QueueSettings)(nil), // 7: osqueue.fsm.v1.QueueSettings
-	(*Turn)(nil),          // 8: osqueue.fsm.v1.Turn
-	(*Limit)(nil),         // 9: osqueue.fsm.v1.Limit
-	(*ParkedLane)(nil),    // 10: osqueue.fsm.v1.ParkedLane
-	(*Cron)(nil),          // 11: osqueue.fsm.v1.Cron
-	(*CronRun)(nil),       // 12: osqueue.fsm.v1.CronRun
-	(*JobBatch)(nil),      // 13: osqueue.fsm.v1.JobBatch
-	(*Hold)(nil),          // 14: osqueue.fsm.v1.Hold
-	(*RequestRecord)(nil), // 15: osqueue.fsm.v1.RequestRecord
-	(*RequestItem)(nil),   // 16: osqueue.fsm.v1.RequestItem
-	(*Figures)(nil),       // 17: osqueue.fsm.v1.Figures
-	(*HookEvent)(nil),     // 18: osqueue.fsm.v1.HookEvent
-	(*Settings)(nil),      // 19: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 20: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 21: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 22: osqueue.fsm.v1.Header
-	(*OnError)(nil),       // 23: osqueue.fsm.v1.OnError
-	(*Progress)(nil),      // 24: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 25: osqueue.fsm.v1.Pause
-	(*LimitRule)(nil),     // 26: osqueue.fsm.v1.LimitRule
-	(*NewJob)(nil),        // 27: osqueue.fsm.v1.NewJob
+	(*Records)(nil),       // 1: osqueue.fsm.v1.Records
+	(*Job)(nil),           // 2: osqueue.fsm.v1.Job
+	(*Options)(nil),       // 3: osqueue.fsm.v1.Options
+	(*Details)(nil),       // 4: osqueue.fsm.v1.Details
+	(*Attempt)(nil),       // 5: osqueue.fsm.v1.Attempt
+	(*Worker)(nil),        // 6: osqueue.fsm.v1.Worker
+	(*ClaimRecord)(nil),   // 7: osqueue.fsm.v1.ClaimRecord
+	(*QueueSettings)(nil), // 8: osqueue.fsm.v1.QueueSettings
+	(*Turn)(nil),          // 9: osqueue.fsm.v1.Turn
+	(*Limit)(nil),         // 10: osqueue.fsm.v1.Limit
+	(*ParkedLane)(nil),    // 11: osqueue.fsm.v1.ParkedLane
+	(*Cron)(nil),          // 12: osqueue.fsm.v1.Cron
+	(*CronRun)(nil),       // 13: osqueue.fsm.v1.CronRun
+	(*JobBatch)(nil),      // 14: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 15: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 16: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 17: osqueue.fsm.v1.RequestItem
+	(*Figures)(nil),       // 18: osqueue.fsm.v1.Figures
+	(*HookEvent)(nil),     // 19: osqueue.fsm.v1.HookEvent
+	(*Settings)(nil),      // 20: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 21: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 22: osqueue.fsm.v1.Unique
+	(*Header)(nil),        // 23: osqueue.fsm.v1.Header
+	(*OnError)(nil),       // 24: osqueue.fsm.v1.OnError
+	(*Progress)(nil),      // 25: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 26: osqueue.fsm.v1.Pause
+	(*LimitRule)(nil),     // 27: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 28: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	19, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
-	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
-	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	20, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	21, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	22, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
-	23, // 6: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
-	4,  // 7: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	24, // 8: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	25, // 9: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	20, // 10: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	26, // 11: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	27, // 12: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	12, // 13: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
-	27, // 14: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	16, // 15: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	20, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	1,  // 1: osqueue.fsm.v1.Meta.records:type_name -> osqueue.fsm.v1.Records
+	3,  // 2: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
+	4,  // 3: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
+	21, // 4: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	22, // 5: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	23, // 6: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	24, // 7: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
+	5,  // 8: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	25, // 9: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	26, // 10: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	21, // 11: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	27, // 12: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	28, // 13: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	13, // 14: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
+	28, // 15: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	17, // 16: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -3040,15 +3104,15 @@ func file_snapshot_proto_init() {
 		return
 	}
 	file_entry_proto_init()
-	file_snapshot_proto_msgTypes[1].OneofWrappers = []any{}
-	file_snapshot_proto_msgTypes[7].OneofWrappers = []any{}
+	file_snapshot_proto_msgTypes[2].OneofWrappers = []any{}
+	file_snapshot_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -50,147 +50,47 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Parked != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Parked))
+	if m.Records != nil {
+		size, err := m.Records.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
-		dAtA[i] = 0x2
+		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0xa0
-	}
-	if m.Limits != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Limits))
-		i--
-		dAtA[i] = 0x2
-		i--
-		dAtA[i] = 0x98
+		dAtA[i] = 0xaa
 	}
 	if len(m.Adopted) > 0 {
 		i -= len(m.Adopted)
 		copy(dAtA[i:], m.Adopted)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Adopted)))
 		i--
-		dAtA[i] = 0x2
+		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0x92
+		dAtA[i] = 0xa2
 	}
 	if m.Announced != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Announced))
 		i--
-		dAtA[i] = 0x2
-		i--
-		dAtA[i] = 0x88
-	}
-	if m.HookEvents != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HookEvents))
-		i--
-		dAtA[i] = 0x2
-		i--
-		dAtA[i] = 0x80
-	}
-	if m.Hooks != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Hooks))
-		i--
 		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0xf8
-	}
-	if m.Figures != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Figures))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xf0
-	}
-	if m.Tokens != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tokens))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xe8
+		dAtA[i] = 0x98
 	}
 	if m.Level != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Level))
 		i--
 		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0xe0
-	}
-	if m.CancelledTotal != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CancelledTotal))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xd0
+		dAtA[i] = 0x90
 	}
 	if m.LastTurn != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastTurn))
 		i--
 		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0xc8
-	}
-	if m.Requests != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Requests))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xc0
-	}
-	if m.Holds != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Holds))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xb8
-	}
-	if m.Batches != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Batches))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xb0
-	}
-	if m.Crons != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Crons))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xa8
-	}
-	if m.Turns != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Turns))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0xa0
-	}
-	if m.Queues != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Queues))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0x98
-	}
-	if m.Claims != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Claims))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0x90
-	}
-	if m.Workers != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Workers))
-		i--
-		dAtA[i] = 0x1
-		i--
 		dAtA[i] = 0x88
-	}
-	if m.Jobs != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Jobs))
-		i--
-		dAtA[i] = 0x1
-		i--
-		dAtA[i] = 0x80
 	}
 	if m.Settings != nil {
 		size, err := m.Settings.MarshalToSizedBufferVT(dAtA[:i])
@@ -200,40 +100,47 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= size
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
-		dAtA[i] = 0x7a
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x82
 	}
 	if m.Epoch != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Epoch))
 		i--
-		dAtA[i] = 0x70
+		dAtA[i] = 0x78
 	}
 	if len(m.BrokerAddress) > 0 {
 		i -= len(m.BrokerAddress)
 		copy(dAtA[i:], m.BrokerAddress)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BrokerAddress)))
 		i--
-		dAtA[i] = 0x6a
+		dAtA[i] = 0x72
 	}
 	if len(m.BrokerNode) > 0 {
 		i -= len(m.BrokerNode)
 		copy(dAtA[i:], m.BrokerNode)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BrokerNode)))
 		i--
-		dAtA[i] = 0x62
+		dAtA[i] = 0x6a
 	}
 	if len(m.Lineage) > 0 {
 		i -= len(m.Lineage)
 		copy(dAtA[i:], m.Lineage)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Lineage)))
 		i--
-		dAtA[i] = 0x5a
+		dAtA[i] = 0x62
 	}
 	if len(m.Cluster) > 0 {
 		i -= len(m.Cluster)
 		copy(dAtA[i:], m.Cluster)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Cluster)))
 		i--
-		dAtA[i] = 0x52
+		dAtA[i] = 0x5a
+	}
+	if m.CancelledTotal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CancelledTotal))
+		i--
+		dAtA[i] = 0x50
 	}
 	if m.DeadTotal != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadTotal))
@@ -277,6 +184,114 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.Term != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Term))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Records) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Records) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Records) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.HookEvents != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HookEvents))
+		i--
+		dAtA[i] = 0x78
+	}
+	if m.Hooks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Hooks))
+		i--
+		dAtA[i] = 0x70
+	}
+	if m.Figures != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Figures))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.Tokens != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tokens))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.Requests != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Requests))
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.Holds != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Holds))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.Batches != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Batches))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.Crons != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Crons))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.Turns != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Turns))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.Parked != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Parked))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Limits != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Limits))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.Queues != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Queues))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Claims != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Claims))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Workers != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Workers))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Jobs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Jobs))
 		i--
 		dAtA[i] = 0x8
 	}
@@ -2228,6 +2243,9 @@ func (m *Meta) SizeVT() (n int) {
 	if m.DeadTotal != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.DeadTotal))
 	}
+	if m.CancelledTotal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.CancelledTotal))
+	}
 	l = len(m.Cluster)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
@@ -2249,55 +2267,13 @@ func (m *Meta) SizeVT() (n int) {
 	}
 	if m.Settings != nil {
 		l = m.Settings.SizeVT()
-		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
-	}
-	if m.Jobs != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Jobs))
-	}
-	if m.Workers != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Workers))
-	}
-	if m.Claims != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Claims))
-	}
-	if m.Queues != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Queues))
-	}
-	if m.Turns != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Turns))
-	}
-	if m.Crons != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Crons))
-	}
-	if m.Batches != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Batches))
-	}
-	if m.Holds != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Holds))
-	}
-	if m.Requests != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Requests))
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.LastTurn != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.LastTurn))
 	}
-	if m.CancelledTotal != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.CancelledTotal))
-	}
 	if m.Level != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Level))
-	}
-	if m.Tokens != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Tokens))
-	}
-	if m.Figures != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Figures))
-	}
-	if m.Hooks != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Hooks))
-	}
-	if m.HookEvents != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.HookEvents))
 	}
 	if m.Announced != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Announced))
@@ -2306,11 +2282,64 @@ func (m *Meta) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Records != nil {
+		l = m.Records.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Records) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Jobs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Jobs))
+	}
+	if m.Workers != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Workers))
+	}
+	if m.Claims != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Claims))
+	}
+	if m.Queues != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Queues))
+	}
 	if m.Limits != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Limits))
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Limits))
 	}
 	if m.Parked != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Parked))
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Parked))
+	}
+	if m.Turns != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Turns))
+	}
+	if m.Crons != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Crons))
+	}
+	if m.Batches != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Batches))
+	}
+	if m.Holds != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Holds))
+	}
+	if m.Requests != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Requests))
+	}
+	if m.Tokens != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tokens))
+	}
+	if m.Figures != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Figures))
+	}
+	if m.Hooks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Hooks))
+	}
+	if m.HookEvents != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.HookEvents))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3397,6 +3426,25 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field CancelledTotal", wireType)
+			}
+			m.CancelledTotal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.CancelledTotal |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Cluster", wireType)
 			}
@@ -3432,7 +3480,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Cluster = stringValue
 			iNdEx = postIndex
-		case 11:
+		case 12:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Lineage", wireType)
 			}
@@ -3468,7 +3516,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Lineage = stringValue
 			iNdEx = postIndex
-		case 12:
+		case 13:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field BrokerNode", wireType)
 			}
@@ -3504,7 +3552,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.BrokerNode = stringValue
 			iNdEx = postIndex
-		case 13:
+		case 14:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field BrokerAddress", wireType)
 			}
@@ -3540,7 +3588,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.BrokerAddress = stringValue
 			iNdEx = postIndex
-		case 14:
+		case 15:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Epoch", wireType)
 			}
@@ -3559,7 +3607,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 15:
+		case 16:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Settings", wireType)
 			}
@@ -3595,178 +3643,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
-		case 16:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Jobs", wireType)
-			}
-			m.Jobs = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Jobs |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 17:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Workers", wireType)
-			}
-			m.Workers = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Workers |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 18:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Claims", wireType)
-			}
-			m.Claims = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Claims |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 19:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Queues", wireType)
-			}
-			m.Queues = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Queues |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 20:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Turns", wireType)
-			}
-			m.Turns = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Turns |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 21:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Crons", wireType)
-			}
-			m.Crons = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Crons |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 22:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Batches", wireType)
-			}
-			m.Batches = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Batches |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 23:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Holds", wireType)
-			}
-			m.Holds = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Holds |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 24:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Requests", wireType)
-			}
-			m.Requests = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Requests |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 25:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LastTurn", wireType)
 			}
@@ -3785,26 +3662,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 26:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field CancelledTotal", wireType)
-			}
-			m.CancelledTotal = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.CancelledTotal |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 28:
+		case 18:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Level", wireType)
 			}
@@ -3823,83 +3681,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 29:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Tokens", wireType)
-			}
-			m.Tokens = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Tokens |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 30:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Figures", wireType)
-			}
-			m.Figures = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Figures |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 31:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Hooks", wireType)
-			}
-			m.Hooks = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Hooks |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 32:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field HookEvents", wireType)
-			}
-			m.HookEvents = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.HookEvents |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 33:
+		case 19:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Announced", wireType)
 			}
@@ -3918,7 +3700,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 34:
+		case 20:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Adopted", wireType)
 			}
@@ -3954,7 +3736,170 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Adopted = stringValue
 			iNdEx = postIndex
-		case 35:
+		case 21:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Records", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Records == nil {
+				m.Records = &Records{}
+			}
+			if err := m.Records.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *Records) UnmarshalVTUnsafe(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: Records: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: Records: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Jobs", wireType)
+			}
+			m.Jobs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Jobs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Workers", wireType)
+			}
+			m.Workers = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Workers |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Claims", wireType)
+			}
+			m.Claims = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Claims |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Queues", wireType)
+			}
+			m.Queues = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Queues |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Limits", wireType)
 			}
@@ -3973,7 +3918,7 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 36:
+		case 6:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Parked", wireType)
 			}
@@ -3988,6 +3933,177 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Parked |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Turns", wireType)
+			}
+			m.Turns = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Turns |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Crons", wireType)
+			}
+			m.Crons = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Crons |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Batches", wireType)
+			}
+			m.Batches = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Batches |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Holds", wireType)
+			}
+			m.Holds = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Holds |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Requests", wireType)
+			}
+			m.Requests = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Requests |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Tokens", wireType)
+			}
+			m.Tokens = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Tokens |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Figures", wireType)
+			}
+			m.Figures = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Figures |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Hooks", wireType)
+			}
+			m.Hooks = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Hooks |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HookEvents", wireType)
+			}
+			m.HookEvents = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.HookEvents |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -69,7 +69,7 @@ func (w *world) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 			w.decided[jobs[0].Id] = len(w.log)
 		}
 	}
-	return res, w.machine.Meta().LSN
+	return res, w.machine.LSN()
 }
 
 // do applies a mutation of another client.

@@ -49,10 +49,10 @@ func writeCheckpoint(
 	encode func(io.Writer) (fsm.StateSum, error),
 ) (document.Checkpoint, error) {
 	m := v.Meta()
-	if prev.Compare(m.LSN) > 0 {
-		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: it must be after %s", m.LSN, prev)
+	if prev.Compare(m.LSN()) > 0 {
+		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: it must be after %s", m.LSN(), prev)
 	}
-	n := newName(manifestKind, lineage, prev, m.LSN, m.Now)
+	n := newName(manifestKind, lineage, prev, m.LSN(), m.NowMs)
 	meta := metaOf(n)
 	for _, jobs := range v.Counts() {
 		meta.Jobs += jobs
@@ -61,16 +61,16 @@ func writeCheckpoint(
 	defer w.Abort()
 	sum, err := encode(w)
 	if err != nil {
-		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN, err)
+		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN(), err)
 	}
 	meta.State = sum.Sum
 	w.SetMeta(document.Marshal(meta))
 	done, err := w.Close()
 	if err != nil {
-		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN, err)
+		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN(), err)
 	}
 	return document.Checkpoint{
-		Key: done.Key, LSN: m.LSN, Prev: prev, At: m.Now, Raw: done.Raw, Stored: done.Stored, Sum: done.Sum,
+		Key: done.Key, LSN: m.LSN(), Prev: prev, At: m.NowMs, Raw: done.Raw, Stored: done.Stored, Sum: done.Sum,
 	}, nil
 }
 
@@ -123,8 +123,8 @@ func decodeCheckpoint(ctx context.Context, bucket storage.Bucket, p point, most 
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if meta := m.Meta(); meta.LSN != p.lsn || meta.Now != p.at {
-		return nil, fmt.Errorf("%w: the state is of %s at %d ms; expected %s at %d ms", ErrDamaged, meta.LSN, meta.Now, p.lsn, p.at)
+	if meta := m.Meta(); meta.LSN() != p.lsn || meta.NowMs != p.at {
+		return nil, fmt.Errorf("%w: the state is of %s at %d ms; expected %s at %d ms", ErrDamaged, meta.LSN(), meta.NowMs, p.lsn, p.at)
 	}
 	if err := compareSum(m, meta.State); err != nil {
 		return nil, err

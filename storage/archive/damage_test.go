@@ -184,8 +184,8 @@ func (w *world) checkPlaces(t *testing.T) {
 		looked++
 		m, err := h.At(w.ctx, Target{LSN: p.lsn})
 		switch {
-		case err == nil && (m.Meta().LSN != p.lsn || m.View().Hash() != w.chain[p.lsn]):
-			t.Errorf("at %s is %s, or another state", p.lsn, m.Meta().LSN)
+		case err == nil && (m.LSN() != p.lsn || m.View().Hash() != w.chain[p.lsn]):
+			t.Errorf("at %s is %s, or another state", p.lsn, m.LSN())
 		case err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotKept):
 			t.Errorf("at %s: %v", p.lsn, err)
 		case err != nil:
@@ -235,7 +235,7 @@ func testEveryByteOfTheRoot(t *testing.T) {
 			refused++
 			continue
 		}
-		if lsn := m.Meta().LSN; m.View().Hash() != w.chain[lsn] || lsn != w.root.LSN() {
+		if lsn := m.LSN(); m.View().Hash() != w.chain[lsn] || lsn != w.root.LSN() {
 			t.Fatalf("with %q in place of %q at %d it is another state, of %s", bad[i], o.Data[i], i, lsn)
 		}
 	}

@@ -96,9 +96,9 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts := m.Counts()
-			if meta := m.Meta(); meta.LSN.Index != uint64(i)+2 || meta.Now != 1_700_000_000_010+int64(i)*10 ||
+			if meta := m.Meta(); meta.LSN().Index != uint64(i)+2 || meta.NowMs != 1_700_000_000_010+int64(i)*10 ||
 				counts.Of(fsm.Unclaimed) != i+1-(i+1)/3 || counts.Of(fsm.InProgress) != (i+1)/3 {
-				t.Errorf("%s at %s: %v at %d ms", key, meta.LSN, counts, meta.Now)
+				t.Errorf("%s at %s: %v at %d ms", key, meta.LSN(), counts, meta.NowMs)
 			}
 		}
 	}

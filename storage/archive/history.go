@@ -130,7 +130,7 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	if err := replay(ctx, h.bucket, m, path, to); err != nil {
 		return nil, err
 	}
-	if meta := m.Meta(); !t.Time.IsZero() && meta.Now == 0 {
+	if meta := m.Meta(); !t.Time.IsZero() && meta.NowMs == 0 {
 		err := fmt.Errorf("%w: the queue did not exist yet", ErrNotKept)
 		if first, failed := h.Beginning(ctx); failed == nil && !first.IsZero() {
 			err = fmt.Errorf("%w; the first state is of %s", err, first.UTC().Format("2006-01-02T15:04:05.000Z07:00"))

@@ -45,7 +45,7 @@ func (r *recorder) clone() *recorder {
 	return &c
 }
 
-func (r *recorder) lsn() fsm.LSN { return r.m.Meta().LSN }
+func (r *recorder) lsn() fsm.LSN { return r.m.LSN() }
 
 func (r *recorder) note() { r.sums[r.lsn()] = r.m.View().Hash() }
 
@@ -56,9 +56,9 @@ func (r *recorder) apply(muts ...*fsmpb.Mutation) {
 	batch, err := fsm.DecodeEntry(slices.Clone(data))
 	must(err)
 	meta := r.m.Meta()
-	r.m.Apply(meta.LSN.Index+1, r.term-meta.TermBase, batch)
+	r.m.Apply(meta.LSN().Index+1, r.term-meta.TermBase, batch)
 	meta = r.m.Meta()
-	r.entries = append(r.entries, Entry{LSN: meta.LSN, At: meta.Now, Data: data})
+	r.entries = append(r.entries, Entry{LSN: meta.LSN(), At: meta.NowMs, Data: data})
 	r.note()
 }
 
@@ -126,7 +126,7 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 	case 11, 12:
 		return r.checkState()
 	default:
-		return r.register(r.m.Meta().Broker.Epoch + 1)
+		return r.register(r.m.Meta().Epoch + 1)
 	}
 }
 

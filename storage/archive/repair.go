@@ -122,7 +122,7 @@ func (r *repair) result() *Repaired {
 		out.From = r.doc.Header.LSN()
 	}
 	if r.m != nil {
-		out.To, out.Counts = r.m.Meta().LSN, r.m.Counts()
+		out.To, out.Counts = r.m.LSN(), r.m.Counts()
 	}
 	return out
 }
@@ -175,7 +175,7 @@ func (r *repair) choose(ctx context.Context) error {
 		return err
 	}
 	if log != nil {
-		r.m, r.prev = log, log.Meta().LSN
+		r.m, r.prev = log, log.LSN()
 		if a := r.doc.Archive; a != nil && a.Tail.Entries > 0 && r.prev == a.LSN() && p.lsn != a.LSN() {
 			r.cut = &a.Tail
 		}
@@ -274,11 +274,11 @@ const unknownEpochs = 1 << 10
 func (r *repair) header(id string) document.Header {
 	m := r.m.Meta()
 	h := document.Header{
-		Lineage: r.doc.Lineage(), Cluster: m.Cluster, Epoch: m.Broker.Epoch + unknownEpochs, Node: RepairNode,
+		Lineage: r.doc.Lineage(), Cluster: m.Cluster, Epoch: m.Epoch + unknownEpochs, Node: RepairNode,
 		Write: id, Writes: []string{id},
 	}
 	if r.sure {
-		h.Cluster, h.Epoch = r.doc.Header.Cluster, max(r.doc.Header.Epoch, m.Broker.Epoch)+1
+		h.Cluster, h.Epoch = r.doc.Header.Cluster, max(r.doc.Header.Epoch, m.Epoch)+1
 		h.Handovers = r.doc.Header.Handovers
 	}
 	return h
@@ -339,7 +339,7 @@ func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
 	for _, end := range ends(names, last) {
 		r.doc, r.v = w.document(end), newVerifier(r.bucket, r.key)
 		m, err := r.v.behind(ctx, r.doc)
-		if err != nil || m != nil && m.Meta().LSN == end {
+		if err != nil || m != nil && m.LSN() == end {
 			return err
 		}
 	}

@@ -92,7 +92,7 @@ func (w *world) checkRepaired(t *testing.T, r *Repaired, want fsm.LSN) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lsn := m.Meta().LSN
+	lsn := m.LSN()
 	if lsn.Compare(want) < 0 || r.To != lsn && r.Written || m.View().Hash() != w.chain[lsn] {
 		t.Errorf("it is %s, said to be %s, and should be %s; or another state", lsn, r.To, want)
 	}

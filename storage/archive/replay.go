@@ -29,7 +29,7 @@ func (l limit) passed(e *Entry) bool { return e.LSN.Compare(l.lsn) > 0 || e.At >
 // continues from that state or from the end of the source before it, or begins earlier. After
 // an error m is not a valid state of the queue.
 func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources []source, to limit) error {
-	sources, err := expand(ctx, bucket, sources, m.Meta().LSN, to.lsn)
+	sources, err := expand(ctx, bucket, sources, m.LSN(), to.lsn)
 	if err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ type replayer struct {
 // apply applies the entries of a source after the state of m. done reports whether the limit
 // was reached.
 func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
-	if lsn := m.Meta().LSN; o.after.Compare(lsn) > 0 {
+	if lsn := m.LSN(); o.after.Compare(lsn) > 0 {
 		err := fmt.Errorf("%w: the log starts at %s, but the state before it is of %s", ErrDamaged, o.after, lsn)
 		return false, &ObjectError{o.key, err}
 	}
 	var refused error
 	err = r.source(o, func(e Entry) error {
 		switch {
-		case e.LSN.Compare(m.Meta().LSN) <= 0:
+		case e.LSN.Compare(m.LSN()) <= 0:
 			return nil // of a source that overlaps
 		case to.passed(&e):
 			done = true
@@ -108,7 +108,7 @@ func applyEntry(m *fsm.Machine, lsn fsm.LSN, at int64, entry *fsmpb.Batch) error
 		return fmt.Errorf("entry %s: %w: %w: its term is below that of the checkpoint, %d", lsn, ErrDamaged, errDiverged, base)
 	}
 	m.Apply(lsn.Index, lsn.Term-base, entry)
-	if now := m.Meta().Now; now != at {
+	if now := m.Now(); now != at {
 		return fmt.Errorf("entry %s: %w: %w: the clock is %d ms after it; expected %d ms", lsn, ErrDamaged, errDiverged, now, at)
 	}
 	return nil
@@ -154,7 +154,7 @@ func load(ctx context.Context, bucket storage.Bucket, a *document.Archive, most 
 	if err := replay(ctx, bucket, m, sources, to); err != nil {
 		return nil, err
 	}
-	if lsn := m.Meta().LSN; lsn != a.LSN() {
+	if lsn := m.LSN(); lsn != a.LSN() {
 		return nil, &ObjectError{"", fmt.Errorf("%w: the archive ends at %[3]s; expected %[2]s", ErrDamaged, a.LSN(), lsn)}
 	}
 	return m, nil

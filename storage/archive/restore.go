@@ -50,8 +50,8 @@ type Paused struct {
 // are more types than can have settings. After an error m must not be used.
 func Begin(m *fsm.Machine, o Origin) (Paused, error) {
 	meta := m.Meta()
-	epoch := max(o.Epoch, meta.Broker.Epoch) + 1
-	entry := &fsmpb.Batch{NowMs: meta.Now, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_RegisterBroker{
+	epoch := max(o.Epoch, meta.Epoch) + 1
+	entry := &fsmpb.Batch{NowMs: meta.NowMs, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_RegisterBroker{
 		RegisterBroker: &fsmpb.RegisterBroker{Node: RestoreNode, Epoch: epoch, Lineage: o.Lineage},
 	}}}}
 	var p Paused
@@ -66,8 +66,8 @@ func Begin(m *fsm.Machine, o Origin) (Paused, error) {
 	if entry, err = fsm.DecodeEntry(data); err != nil {
 		return p, fmt.Errorf("begin lineage %s: %w", o.Lineage, err)
 	}
-	term := max(o.After.Term, meta.LSN.Term) + 1
-	for i, res := range m.Apply(meta.LSN.Index+1, term-meta.TermBase, entry) {
+	term := max(o.After.Term, meta.LSN().Term) + 1
+	for i, res := range m.Apply(meta.LSN().Index+1, term-meta.TermBase, entry) {
 		if err := res.Code.Err(); err != nil {
 			return p, fmt.Errorf("begin lineage %s: %s: %w", o.Lineage, naming(entry.Mutations[i]), err)
 		}
@@ -150,9 +150,9 @@ func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over
 	if err != nil {
 		return nil, fmt.Errorf("write %q: %w", key, err)
 	}
-	m, id := &c.Meta, rand.Text()
+	m, id := c.Meta, rand.Text()
 	data := document.Encode(c, document.Header{
-		Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Broker.Epoch, Node: m.Broker.Node, Write: id, Writes: []string{id},
+		Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Epoch, Node: m.BrokerNode, Write: id, Writes: []string{id},
 	}, "", b.NowMs)
 	if err := putRoot(ctx, bucket, key, over, data, id); err != nil {
 		return nil, fmt.Errorf("write %q: %w", key, err)

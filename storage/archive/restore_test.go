@@ -23,7 +23,7 @@ func claimAny(m *fsm.Machine, now int64) []*fsm.Job {
 	batch, err = fsm.DecodeEntry(data)
 	must(err)
 	meta := m.Meta()
-	return m.Apply(meta.LSN.Index+1, meta.LSN.Term-meta.TermBase, batch)[0].Jobs
+	return m.Apply(meta.LSN().Index+1, meta.LSN().Term-meta.TermBase, batch)[0].Jobs
 }
 
 // jobsOf returns all jobs of a state, by id.
@@ -62,27 +62,27 @@ func TestBeginPaused(t *testing.T) {
 		r.live(t, rapid.IntRange(0, 25).Draw(t, "entries"))
 		furnish(r)
 		before, was := jobsOf(r.m.View()), r.m.Meta()
-		after := fsm.LSN{Term: was.LSN.Term + uint64(rapid.IntRange(0, 3).Draw(t, "terms")), Index: was.LSN.Index + 9}
+		after := fsm.LSN{Term: was.LSN().Term + uint64(rapid.IntRange(0, 3).Draw(t, "terms")), Index: was.LSN().Index + 9}
 		epoch := uint64(rapid.IntRange(0, 50).Draw(t, "epoch"))
 		p, err := Begin(r.m, Origin{Lineage: otherLineage, After: after, Epoch: epoch, Pause: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := r.m.Meta()
-		if m.LSN.Compare(after) <= 0 || m.Broker.Epoch <= max(epoch, was.Broker.Epoch) || m.Token < was.Token {
+		if m.LSN().Compare(after) <= 0 || m.Epoch <= max(epoch, was.Epoch) || m.LastToken < was.LastToken {
 			t.Fatalf("%+v does not come after %s, epoch %d, %+v", m, after, epoch, was)
 		}
-		if m.Lineage != otherLineage || m.Cluster != "" || m.Broker.Address != "" || m.Now != was.Now || m.LastSeq != was.LastSeq {
+		if m.Lineage != otherLineage || m.Cluster != "" || m.BrokerAddress != "" || m.NowMs != was.NowMs || m.LastSeq != was.LastSeq {
 			t.Fatalf("%+v after %+v", m, was)
 		}
 		sameJobs(t, before, jobsOf(r.m.View()))
-		if jobs := claimAny(r.m, was.Now); len(jobs) != 0 {
+		if jobs := claimAny(r.m, was.NowMs); len(jobs) != 0 {
 			t.Fatalf("%s was claimed", jobs[0].ID)
 		}
 		if !slices.Equal(p.Crons, []string{"night"}) || slices.Contains(p.Types, "off") || !slices.Contains(p.Types, "callback") {
 			t.Fatalf("paused: %+v", p)
 		}
-		r.m.DueCrons(was.Now+1e9, func(c *fsm.Cron) bool {
+		r.m.DueCrons(was.NowMs+1e9, func(c *fsm.Cron) bool {
 			t.Fatalf("%s would fire", c.Name)
 			return false
 		})
@@ -112,7 +112,7 @@ func TestBeginAndResume(t *testing.T) {
 	if len(given) != 2 {
 		t.Fatalf("%d jobs", len(given))
 	}
-	p, err := Begin(past, Origin{Lineage: otherLineage, After: r.lsn(), Epoch: r.m.Meta().Broker.Epoch, Pause: true})
+	p, err := Begin(past, Origin{Lineage: otherLineage, After: r.lsn(), Epoch: r.m.Meta().Epoch, Pause: true})
 	if err != nil || !slices.Equal(p.Types, []string{"a", "b"}) || p.Crons != nil {
 		t.Fatalf("%+v %v", p, err)
 	}
@@ -122,7 +122,7 @@ func TestBeginAndResume(t *testing.T) {
 		batch.Mutations = append(batch.Mutations, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}})
 	}
 	meta := past.Meta()
-	past.Apply(meta.LSN.Index+1, meta.LSN.Term-meta.TermBase, batch)
+	past.Apply(meta.LSN().Index+1, meta.LSN().Term-meta.TermBase, batch)
 	again := claimAny(past, r.now)
 	if len(again) != 2 || again[0].Execution().Token <= given[1].Execution().Token {
 		t.Fatalf("%+v after %+v", again, given)

@@ -284,7 +284,7 @@ func (s *scene) state(m *fsm.Machine, err error) string {
 	if err != nil {
 		return s.kind(err)[2:]
 	}
-	lsn := m.Meta().LSN
+	lsn := m.LSN()
 	if sum, known := s.chain[lsn]; known && m.View().Hash() != sum {
 		return fmt.Sprintf("another state of %s", lsn)
 	} else if !known {

@@ -248,7 +248,7 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 		}); ok {
 			v.blame(p.key, err)
 			b, err = again, nil
-			p.lsn = b.Meta().LSN
+			p.lsn = b.LSN()
 		}
 		if err := v.object(err); err != nil {
 			return nil, err
@@ -262,7 +262,7 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 		if m, err = v.advance(ctx, m, p.lsn); err != nil {
 			return nil, err
 		}
-		if m == nil || m.Meta().LSN != p.lsn { // nothing leads here
+		if m == nil || m.LSN() != p.lsn { // nothing leads here
 			m = b
 			continue
 		}
@@ -281,7 +281,7 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 	if m == nil {
 		return nil, nil
 	}
-	path, _ := v.chain.cover(m.Meta().LSN, to)
+	path, _ := v.chain.cover(m.LSN(), to)
 	err := replay(ctx, v.bucket, m, path, limit{lsn: to, at: everything.at})
 	if err == nil {
 		return m, nil
@@ -301,7 +301,7 @@ func (v *verifier) root(doc *document.File, m *fsm.Machine) {
 		return
 	}
 	switch {
-	case m == nil || m.Meta().LSN != doc.LSN():
+	case m == nil || m.LSN() != doc.LSN():
 		if len(v.report.Problems) == 0 {
 			v.note(v.report.Key, fmt.Errorf("%w: the archive has no checkpoint and log that lead to its state %s", ErrDamaged, doc.LSN()))
 		}

@@ -75,7 +75,7 @@ func (w *world) young() {
 
 func (l *leader) here() place {
 	m := l.r.m.Meta()
-	return place{m.LSN, m.Now}
+	return place{m.LSN(), m.NowMs}
 }
 
 // live lets a leader apply entries. With a gap they are not recorded.
@@ -156,7 +156,7 @@ func (w *world) flush(bare bool) {
 		w.checkpoint(l)
 	}
 	v := l.r.m.View()
-	l.arc.Kept = Prune(l.arc.Kept, &l.arc.Checkpoint, v.Meta().Now-window)
+	l.arc.Kept = Prune(l.arc.Kept, &l.arc.Checkpoint, v.Now()-window)
 	c := &document.Content{Archive: l.archive(), Meta: v.Meta(), Counts: v.Counts()}
 	if !bare {
 		c.Jobs, c.ViewMax = v, document.ViewMax
@@ -233,7 +233,7 @@ func (w *world) adopt(t *rapid.T) {
 	*terms += rapid.Uint64Range(1, 1<<40).Draw(t, "terms on")
 	m.Transplant(m.Meta().Cluster, "", 1, *terms)
 	w.stalled = append(w.stalled, w.leader)
-	l := &leader{r: newRecorder(m.Meta().Now), root: w.root, gap: true}
+	l := &leader{r: newRecorder(m.Now()), root: w.root, gap: true}
 	l.r.m, l.r.ids, l.r.term, l.r.terms = m, w.leader.r.ids+1000*len(w.stalled), *terms, terms
 	l.r.origin = l.r.lsn()
 	l.r.note()
@@ -359,8 +359,8 @@ func (w *world) check(t testing.TB, rt *rapid.T) {
 	if err != nil {
 		rt.Fatalf("the root cannot be read: %v", err)
 	}
-	if lsn := w.root.LSN(); m.Meta().LSN != lsn || m.View().Hash() != w.chain[lsn] {
-		rt.Fatalf("the root is %s and should be %s, or is another state", m.Meta().LSN, lsn)
+	if lsn := w.root.LSN(); m.LSN() != lsn || m.View().Hash() != w.chain[lsn] {
+		rt.Fatalf("the root is %s and should be %s, or is another state", m.LSN(), lsn)
 	}
 	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || !report.OK() || len(report.Gone) != 0 {
@@ -402,13 +402,13 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 		w.counts["restored by LSN"]++
 	}
 	meta := m.Meta()
-	c := meta.LSN.Compare(want)
+	c := meta.LSN().Compare(want)
 	// What no root has named may be there, too: then more is known of a time.
-	if c < 0 || c > 0 && to.Time.IsZero() || !to.Time.IsZero() && meta.Now > to.Time.UnixMilli() {
-		t.Fatalf("at %+v is %s at %d ms, and should be %s", to, meta.LSN, meta.Now, want)
+	if c < 0 || c > 0 && to.Time.IsZero() || !to.Time.IsZero() && meta.NowMs > to.Time.UnixMilli() {
+		t.Fatalf("at %+v is %s at %d ms, and should be %s", to, meta.LSN(), meta.NowMs, want)
 	}
-	if sum, ok := w.chain[meta.LSN]; !ok || m.View().Hash() != sum {
-		t.Fatalf("at %+v is another state than there was at %s", to, meta.LSN)
+	if sum, ok := w.chain[meta.LSN()]; !ok || m.View().Hash() != sum {
+		t.Fatalf("at %+v is another state than there was at %s", to, meta.LSN())
 	}
 }
 

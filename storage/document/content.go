@@ -84,9 +84,9 @@ func (a *Archive) LSN() fsm.LSN { return a.Tail.Last }
 
 // Content is the content of one version of the document.
 type Content struct {
-	// Archive leads to the state: all of its entries up to Meta.LSN.
+	// Archive leads to the state: all of its entries up to Meta.LSN().
 	Archive *Archive
-	Meta    fsm.Meta
+	Meta    *fsm.Meta
 	Counts  fsm.Counts
 	// Jobs is the state whose available and running jobs the document shows, if their text
 	// takes at most ViewMax bytes; nil: it shows none.
@@ -95,7 +95,7 @@ type Content struct {
 }
 
 // LSN returns the LSN of the log entry that produced the content.
-func (c *Content) LSN() fsm.LSN { return c.Meta.LSN }
+func (c *Content) LSN() fsm.LSN { return c.Meta.LSN() }
 
 // Check returns an error if a document with content c could not be read again: there is
 // no archive, it is inconsistent, or Meta or Jobs belong to another entry.
@@ -103,14 +103,14 @@ func (c *Content) Check() error {
 	switch {
 	case c.Archive == nil:
 		return errors.New("the content has no archive")
-	case c.Jobs != nil && c.Meta.LSN != c.Jobs.LSN():
-		return fmt.Errorf("the metadata is of %s, but the jobs are of %s", c.Meta.LSN, c.Jobs.LSN())
+	case c.Jobs != nil && c.Meta.LSN() != c.Jobs.LSN():
+		return fmt.Errorf("the metadata is of %s, but the jobs are of %s", c.Meta.LSN(), c.Jobs.LSN())
 	}
 	if err := c.Archive.Check(); err != nil {
 		return fmt.Errorf("the parts of the archive do not fit together: %w", err)
 	}
-	if c.Archive.LSN() != c.Meta.LSN {
-		return fmt.Errorf("the archive ends at %s, but the content is of %s", c.Archive.LSN(), c.Meta.LSN)
+	if c.Archive.LSN() != c.Meta.LSN() {
+		return fmt.Errorf("the archive ends at %s, but the content is of %s", c.Archive.LSN(), c.Meta.LSN())
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestEdits(t *testing.T) {
 		for _, j := range d.View {
 			ids = append(ids, j.ID)
 		}
-		if !d.Edited || d.Overtaken || strings.Join(ids, " ") != c.ids || d.LSN() != queue(t).Meta().LSN {
+		if !d.Edited || d.Overtaken || strings.Join(ids, " ") != c.ids || d.LSN() != queue(t).LSN() {
 			t.Errorf("%s: edited %v, jobs %q, want %q", name, d.Edited, ids, c.ids)
 		}
 	}

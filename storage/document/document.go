@@ -89,8 +89,8 @@ func (h *Header) LSN() fsm.LSN { return fsm.LSN{Term: h.Term, Index: h.Index} }
 // Describes reports whether the header has the scalars of a state.
 func (h *Header) Describes(m *fsm.Machine) bool {
 	meta := m.Meta()
-	return h.LSN() == meta.LSN && h.Level == meta.Level && h.Registered == meta.Broker.Epoch && h.Now == meta.Now &&
-		h.LastSeq == meta.LastSeq && h.LastToken == meta.Token && h.Counts == m.Counts()
+	return h.LSN() == meta.LSN() && h.Level == meta.Level && h.Registered == meta.Epoch && h.Now == meta.NowMs &&
+		h.LastSeq == meta.LastSeq && h.LastToken == meta.LastToken && h.Counts == m.Counts()
 }
 
 // Handover returns the last point of a cluster's history that the document contains, and
@@ -139,7 +139,7 @@ func (d *File) LSN() fsm.LSN {
 // Now returns the clock of the state, ms. For a legacy document it is the latest time in it.
 func (d *File) Now() int64 {
 	if d.Header == nil {
-		return d.legacy.meta.Now
+		return d.legacy.meta.NowMs
 	}
 	return d.Header.Now
 }

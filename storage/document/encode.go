@@ -34,7 +34,7 @@ func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64
 		}
 	}
 	buf = appendCompleted(buf, c.Meta.CompletedTotal)
-	h.describe(&c.Meta, c.Counts)
+	h.describe(c.Meta, c.Counts)
 	buf = appendMember(buf, "osqueue", &h)
 	if a := c.Archive; a != nil {
 		if a.Checkpoint != (Checkpoint{}) {
@@ -67,15 +67,15 @@ func EncodeState(v *fsm.View) []byte {
 	m := v.Meta()
 	return Encode(
 		&Content{Meta: m, Counts: v.Counts(), Jobs: v, ViewMax: math.MaxInt},
-		Header{Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Broker.Epoch, Node: m.Broker.Node},
-		m.Broker.Address, m.Now)
+		Header{Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Epoch, Node: m.BrokerNode},
+		m.BrokerAddress, m.NowMs)
 }
 
 // describe sets the fields that describe the state.
 func (h *Header) describe(m *fsm.Meta, counts fsm.Counts) {
 	h.Format, h.Level = Format, m.Level
-	h.Term, h.Index = m.LSN.Term, m.LSN.Index
-	h.Registered, h.Now, h.LastSeq, h.LastToken, h.Counts = m.Broker.Epoch, m.Now, m.LastSeq, m.Token, counts
+	h.Term, h.Index = m.LSN().Term, m.LSN().Index
+	h.Registered, h.Now, h.LastSeq, h.LastToken, h.Counts = m.Epoch, m.NowMs, m.LastSeq, m.LastToken, counts
 }
 
 func appendBroker(buf []byte, broker string, heartbeatMs int64) []byte {

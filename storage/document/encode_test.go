@@ -39,9 +39,9 @@ func TestRoundTrip(t *testing.T) {
 	for name, c := range map[string]*document.Content{
 		"whole": contentOf(m.View()),
 		"young": {Archive: &document.Archive{Tail: document.Tail{
-			Run: document.Run{Last: m.Meta().LSN, Entries: m.Meta().LSN.Index, From: 1, Until: 2, Raw: 3}, Data: []byte{1},
+			Run: document.Run{Last: m.LSN(), Entries: m.LSN().Index, From: 1, Until: 2, Raw: 3}, Data: []byte{1},
 		}}, Meta: m.Meta(), Counts: m.Counts(), Jobs: m.View(), ViewMax: document.ViewMax},
-		"without jobs": {Archive: reaching(m.Meta().LSN), Meta: m.Meta(), Counts: m.Counts()},
+		"without jobs": {Archive: reaching(m.LSN()), Meta: m.Meta(), Counts: m.Counts()},
 	} {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
@@ -50,8 +50,8 @@ func TestRoundTrip(t *testing.T) {
 		meta := m.Meta()
 		want := header
 		want.Format, want.Level, want.Address, want.Heartbeat = document.Format, meta.Level, address, heartbeat
-		want.Term, want.Index, want.Registered = meta.LSN.Term, meta.LSN.Index, meta.Broker.Epoch
-		want.Now, want.LastSeq, want.LastToken, want.Counts = meta.Now, meta.LastSeq, meta.Token, m.Counts()
+		want.Term, want.Index, want.Registered = meta.LSN().Term, meta.LSN().Index, meta.Epoch
+		want.Now, want.LastSeq, want.LastToken, want.Counts = meta.NowMs, meta.LastSeq, meta.LastToken, m.Counts()
 		want.View = d.Header.View
 		if !reflect.DeepEqual(*d.Header, want) || !reflect.DeepEqual(d.Archive, c.Archive) || !d.Header.Describes(m) {
 			t.Errorf("%s: read as %+v, %+v\nwant %+v, %+v", name, d.Header, d.Archive, want, c.Archive)
@@ -59,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 		if d.Edited || d.Overtaken || d.View != nil || d.Viewed != (c.Jobs != nil) || d.BrokerAddress() != address || d.BrokerHeartbeat != heartbeat {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if !reflect.DeepEqual(d.Fence(), header.Fence) || d.LSN() != meta.LSN || d.Now() != meta.Now || d.Lineage() != "li" {
+		if !reflect.DeepEqual(d.Fence(), header.Fence) || d.LSN() != meta.LSN() || d.Now() != meta.NowMs || d.Lineage() != "li" {
 			t.Errorf("%s: fence %+v", name, d.Fence())
 		}
 	}
@@ -81,7 +81,7 @@ func TestContentIsChecked(t *testing.T) {
 	for name, spoil := range map[string]func(c *document.Content){
 		"no archive":        func(c *document.Content) { c.Archive = nil },
 		"jobs of another":   func(c *document.Content) { c.Jobs = fsm.New().View() },
-		"meta of another":   func(c *document.Content) { c.Jobs, c.Meta.LSN.Index = nil, 1 },
+		"meta of another":   func(c *document.Content) { c.Jobs, c.Meta = nil, fsmpb.Copy(c.Meta); c.Meta.Index = 1 },
 		"a hole":            func(c *document.Content) { c.Archive.Log = nil },
 		"no checkpoint":     func(c *document.Content) { c.Archive.Checkpoint = document.Checkpoint{} },
 		"a tail of nothing": func(c *document.Content) { c.Archive.Tail.Data = nil },

@@ -20,7 +20,7 @@ const address, heartbeat = "10.0.0.1:8080", 1_700_000_000_000
 
 // apply applies one entry.
 func apply(t interface{ Fatalf(string, ...any) }, m *fsm.Machine, muts ...*fsmpb.Mutation) {
-	for _, res := range m.Apply(m.Meta().LSN.Index+1, 1, &fsmpb.Batch{NowMs: heartbeat, Mutations: muts}) {
+	for _, res := range m.Apply(m.LSN().Index+1, 1, &fsmpb.Batch{NowMs: heartbeat, Mutations: muts}) {
 		if err := res.Code.Err(); err != nil {
 			t.Fatalf("%v", err)
 		}

@@ -19,7 +19,7 @@ import (
 
 // legacy is the state of a document without a header.
 type legacy struct {
-	meta fsm.Meta
+	meta *fsm.Meta
 	jobs []*fsm.Job
 }
 
@@ -28,7 +28,7 @@ func (d *File) readLegacy(top map[string]jsontext.Value, unknown bool) error {
 	if unknown && len(top) == 0 {
 		return errors.New("this JSON is not a queue document: it has none of the fields jobs, broker, brokerHeartbeat and completedTotal")
 	}
-	l := &legacy{meta: fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}}
+	l := &legacy{meta: &fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}}
 	d.legacy = l
 	if b := top["broker"]; b != nil && b.Kind() != 'n' {
 		d.Broker = new(plainText(b))
@@ -53,7 +53,7 @@ func (d *File) readLegacy(top map[string]jsontext.Value, unknown bool) error {
 
 // machine builds the machine.
 func (l *legacy) machine() (*fsm.Machine, error) {
-	if err := l.meta.Check(); err != nil {
+	if err := fsm.CheckMeta(l.meta); err != nil {
 		return nil, fmt.Errorf("queue document: %w", err)
 	}
 	b := fsm.NewBuilder(l.meta)
@@ -224,7 +224,7 @@ func (l *legacy) mend(heartbeat int64) {
 			now = max(now, at)
 		}
 	}
-	l.meta.Now = now
+	l.meta.NowMs = now
 	for i, j := range l.jobs {
 		j.Seq = uint64(i) + 1
 		j.Attempts = max(j.Attempts, 0)

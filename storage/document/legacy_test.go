@@ -122,7 +122,7 @@ func TestLegacyState(t *testing.T) {
 		{"id":"b","status":"in_progress","createdAt":100,"attempts":2,"heartbeat":9100,"workerId":""},
 		{"id":"c","status":"in_progress","createdAt":100,"attempts":1,"heartbeat":9200}],"completedTotal":41}`)
 	meta := m.Meta()
-	if meta.Now != 9500 || d.Now() != 9500 || meta.LastSeq != 3 || meta.Token != 0 || meta.CompletedTotal != 41 || !meta.LSN.IsZero() ||
+	if meta.NowMs != 9500 || d.Now() != 9500 || meta.LastSeq != 3 || meta.LastToken != 0 || meta.CompletedTotal != 41 || !meta.LSN().IsZero() ||
 		!proto.Equal(meta.Settings, fsm.DefaultSettings()) || d.Lineage() != "" || d.CompletedTotal != 41 {
 		t.Errorf("meta %+v", meta)
 	}
@@ -234,8 +234,8 @@ func TestOddMembersOfAJob(t *testing.T) {
 		text := odd(members)
 		_, m := legacyOf(t, text)
 		a := m.Job("a")
-		if a == nil || !check(a) || a.Seq != 1 || m.Job("next") == nil || m.Meta().Now != 1_700_000_000_009 {
-			t.Errorf("%s: read as %+v, now %d", text, a, m.Meta().Now)
+		if a == nil || !check(a) || a.Seq != 1 || m.Job("next") == nil || m.Now() != 1_700_000_000_009 {
+			t.Errorf("%s: read as %+v, now %d", text, a, m.Now())
 		}
 	}
 }
@@ -325,6 +325,6 @@ func TestGarbledJobs(t *testing.T) {
 		if err != nil || m.Counts().Sum() != n {
 			t.Fatalf("%v: %d jobs are left of %d in %s", err, m.Counts().Sum(), n, list)
 		}
-		m.Apply(1, 1, &fsmpb.Batch{NowMs: m.Meta().Now + 1, Mutations: []*fsmpb.Mutation{claim("w", 100)}})
+		m.Apply(1, 1, &fsmpb.Batch{NowMs: m.Now() + 1, Mutations: []*fsmpb.Mutation{claim("w", 100)}})
 	})
 }

@@ -47,7 +47,7 @@ func Applied(node string, log Log, at ...fsm.LSN) ([]history.Applied, []history.
 			return nil, nil, fmt.Errorf("log entry %d of %s: %w", e.Index, node, err)
 		}
 		r.entry(e, batch)
-		if r.at[m.Meta().LSN] || e.Index%stateEvery == 0 || i == len(log.Entries)-1 {
+		if r.at[m.LSN()] || e.Index%stateEvery == 0 || i == len(log.Entries)-1 {
 			r.hash(FromLog)
 		}
 	}
@@ -101,14 +101,14 @@ type replay struct {
 func (r *replay) hash(source string) {
 	h := r.m.View().Hash()
 	r.states = append(r.states, history.State{
-		Node: r.node, Source: source, LSN: history.LSN{LSN: r.m.Meta().LSN}, Hash: hex.EncodeToString(h[:]),
+		Node: r.node, Source: source, LSN: history.LSN{LSN: r.m.LSN()}, Hash: hex.EncodeToString(h[:]),
 	})
 }
 
 // line returns the fields that all lines of the entry just applied share.
 func (r *replay) line(kind history.Kind) history.Applied {
 	meta := r.m.Meta()
-	return history.Applied{Node: r.node, LSN: history.LSN{LSN: meta.LSN}, Now: meta.Now, Kind: kind, Code: fsm.OK.String()}
+	return history.Applied{Node: r.node, LSN: history.LSN{LSN: meta.LSN()}, Now: meta.NowMs, Kind: kind, Code: fsm.OK.String()}
 }
 
 func (r *replay) snapshot() {

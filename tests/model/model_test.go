@@ -45,7 +45,7 @@ func (h *docHistory) enqueue(id string) []byte {
 
 func (h *docHistory) document() []byte {
 	h.t.Helper()
-	lsn := h.machine.Meta().LSN
+	lsn := h.machine.LSN()
 	h.header.Term, h.header.Index = lsn.Term, lsn.Index
 	tail := archive.NewTail(fsm.LSN{})
 	for _, e := range h.log {

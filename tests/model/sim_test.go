@@ -120,7 +120,7 @@ func (s *sim) document() {
 	})
 }
 
-func (s *sim) lsn() history.LSN { return history.LSN{LSN: s.m.Meta().LSN} }
+func (s *sim) lsn() history.LSN { return history.LSN{LSN: s.m.LSN()} }
 
 // do makes one operation of a client: it is applied between its call and its
 // return, unless it fails before. done reads the answer.

@@ -85,9 +85,9 @@ func (s *storedState) backend(version string) *bucketNode {
 	m, now := s.view.Meta(), time.Now().UnixMilli()
 	out := &bucketNode{State: past.Of(s.machine), events: notify.NewHistory(1)}
 	out.status = cluster.Status{
-		Node: "bucket", Version: version, State: "leader", RaftState: "none", Term: m.LSN.Term, CommitIndex: m.LSN.Index, Applied: m.LSN.Index,
-		LSN: m.LSN, FlushedLSN: m.LSN, Fence: cluster.FenceFollower, Epoch: m.Broker.Epoch, Lineage: s.doc.Lineage(),
-		Counts: s.view.Counts(), CompletedEver: m.CompletedTotal, Workers: s.view.WorkerCount(), Now: m.Now, WallClock: now, StartedAt: now,
+		Node: "bucket", Version: version, State: "leader", RaftState: "none", Term: m.LSN().Term, CommitIndex: m.LSN().Index, Applied: m.LSN().Index,
+		LSN: m.LSN(), FlushedLSN: m.LSN(), Fence: cluster.FenceFollower, Epoch: m.Epoch, Lineage: s.doc.Lineage(),
+		Counts: s.view.Counts(), CompletedEver: m.CompletedTotal, Workers: s.view.WorkerCount(), Now: m.NowMs, WallClock: now, StartedAt: now,
 	}
 	out.status.Refusing = errStored.Error()
 	return out

@@ -305,10 +305,10 @@ type stateStamp struct {
 func (s *storedState) stamp(now time.Time) stateStamp {
 	m, d := s.view.Meta(), s.doc
 	stamp := stateStamp{
-		Clock: m.Now, Broker: limit.ClipMarked(d.BrokerAddress(), brokerShown), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
+		Clock: m.NowMs, Broker: limit.ClipMarked(d.BrokerAddress(), brokerShown), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
 	}
 	if d.Header != nil {
-		stamp.LSN = m.LSN.String()
+		stamp.LSN = m.LSN().String()
 	}
 	if s.past {
 		stamp.Newest = d.LSN().String()

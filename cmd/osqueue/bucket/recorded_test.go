@@ -68,7 +68,7 @@ func (r *recorded) check(err error) {
 	}
 }
 
-func (r *recorded) lsn() fsm.LSN { return r.m.Meta().LSN }
+func (r *recorded) lsn() fsm.LSN { return r.m.LSN() }
 
 // apply applies an entry, a second after the one before.
 func (r *recorded) apply(muts ...*fsmpb.Mutation) []fsm.Result {
@@ -79,7 +79,7 @@ func (r *recorded) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	batch, err := fsm.DecodeEntry(data)
 	r.check(err)
 	results := r.m.Apply(r.lsn().Index+1, 2, batch)
-	r.check(r.tail.Append(archive.Entry{LSN: r.lsn(), At: r.m.Meta().Now, Data: data}))
+	r.check(r.tail.Append(archive.Entry{LSN: r.lsn(), At: r.m.Now(), Data: data}))
 	for _, res := range results {
 		r.check(res.Code.Err())
 	}

@@ -439,7 +439,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.to, err)
 	}
-	out.LSN, out.Lineage, out.Epoch = c.Meta.LSN.String(), c.Meta.Lineage, c.Meta.Broker.Epoch
+	out.LSN, out.Lineage, out.Epoch = c.Meta.LSN().String(), c.Meta.Lineage, c.Meta.Epoch
 	out.CheckpointBytes = c.Archive.Checkpoint.Stored
 	for _, n := range c.Counts {
 		out.Jobs += n

@@ -47,7 +47,7 @@ var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Expir
 // pointOf describes a state, so that two can be compared without both in memory.
 func pointOf(m *fsm.Machine) statePoint {
 	v := m.View()
-	p := statePoint{LSN: v.Meta().LSN.String(), Clock: v.Meta().Now, figures: make(map[restoreFigure]int)}
+	p := statePoint{LSN: v.LSN().String(), Clock: v.Now(), figures: make(map[restoreFigure]int)}
 	for name, t := range m.Types {
 		for _, s := range everyStatus {
 			p.figures[restoreFigure{name, s.String()}] = t.Counts.Of(s)

@@ -293,7 +293,7 @@ func TestRestoreInPlace(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, r.dir)
-	if doc.LSN().Compare(was.LSN()) <= 0 || doc.Header.Epoch <= was.Header.Epoch || m.Meta().Token <= was.Header.LastToken {
+	if doc.LSN().Compare(was.LSN()) <= 0 || doc.Header.Epoch <= was.Header.Epoch || m.Meta().LastToken <= was.Header.LastToken {
 		t.Errorf("%+v after %+v", doc.Header, was.Header)
 	}
 	if doc.Header.Term != 3 || m.Job("n1") != nil || m.Job("w1").Status != fsm.Unclaimed {

@@ -91,7 +91,7 @@ var (
 func hookCollector(view func() *fsm.View, from *hooks.Sender) collect {
 	return func(out sender) {
 		v := view()
-		now := max(time.Now().UnixMilli(), v.Meta().Now)
+		now := max(time.Now().UnixMilli(), v.Now())
 		for h := range v.Hooks {
 			send(out, hookFigures, h, h.Name)
 			lag := int64(0)

@@ -230,7 +230,7 @@ func typeCollector(node typeSource) collect {
 		stats, v := node.AllTypeStats(), node.View()
 		out.gauge(descWaiting, float64(node.ClaimsWaiting()))
 		out.gauge(descTypes, float64(len(stats)))
-		now := max(time.Now().UnixMilli(), v.Meta().Now)
+		now := max(time.Now().UnixMilli(), v.Now())
 		for _, f := range typeFigures(v, stats, now) {
 			for st := fsm.Scheduled; st.String() != ""; st++ {
 				out.gauge(descTypeJobs, float64(f.jobs.Of(st)), f.name, st.String())
