@@ -105,20 +105,17 @@ const noWrite = "%s %s is not a write of the HTTP API; a stream carries only wri
 
 // begin makes the call of a method and target for the client at remote.
 func (f *plainCall) begin(ctx context.Context, s *Server, method, target, remote string, body []byte) error {
-	path, query := target, ""
-	if s.calls[http.MethodPost+" "+path] == nil { // else it is as it is in a request over HTTP
-		u, err := url.ParseRequestURI(target)
-		if err != nil || u.Path == "" || u.Host != "" || strings.Contains(target, " ") {
-			return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(target))
-		}
-		path, query = u.EscapedPath(), u.RawQuery
+	u, err := url.ParseRequestURI(target)
+	if err != nil || u.Path == "" || u.Host != "" || strings.Contains(target, " ") {
+		return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(target))
 	}
-	rt, object := s.routeOf(method, path)
+	rt, object := s.routeOf(&http.Request{Method: method, URL: u})
+	path := u.EscapedPath()
 	if rt == nil {
 		return core.Fail(core.NoRoute, noWrite, core.Shown(method), core.Shown(path))
 	}
 	f.Call.Begin(ctx, s.Core, rt, f)
-	f.Asked = core.Asked{Method: method, Path: path, RawQuery: query, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
+	f.Asked = core.Asked{Method: method, Path: path, RawQuery: u.RawQuery, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
 	f.body.Reset(body)
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -28,46 +26,27 @@ var httpCalls = sync.Pool{New: func() any { return new(httpCall) }}
 
 // endpoint answers the requests of one route.
 type endpoint struct {
-	s             *Server
-	route         *core.Route
-	variable      bool   // its path has one
-	before, after string // the path around the variable
+	s        *Server
+	route    *core.Route
+	variable string // in its path; "": none
 }
 
 func (s *Server) handler(rt *core.Route) *endpoint {
-	e := &endpoint{s: s, route: rt}
-	var rest string
-	e.before, rest, e.variable = strings.Cut(rt.Path, "{")
-	_, e.after, _ = strings.Cut(rest, "}")
-	return e
+	_, rest, _ := strings.Cut(rt.Path, "{")
+	variable, _, _ := strings.Cut(rest, "}")
+	return &endpoint{s: s, route: rt, variable: variable}
 }
 
-// matches implements mux.MatcherFunc. A path of mux is a regular expression, which costs as much as reading the body of a
-// completion.
-func (e *endpoint) matches(r *http.Request, _ *mux.RouteMatch) bool {
-	if !e.variable {
-		return r.URL.Path == e.before && (r.URL.RawPath == "" || r.URL.RawPath == e.before)
-	}
-	return strings.HasPrefix(r.URL.Path, e.before) && strings.HasSuffix(r.URL.Path, e.after) && e.object(r.URL.EscapedPath()) != ""
-}
+// ServeHTTP answers a request that the router has not matched with the route.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, "") }
 
-// object returns the variable in an escaped path, or "".
-func (e *endpoint) object(path string) string {
-	object, begins := strings.CutPrefix(path, e.before)
-	object, ends := strings.CutSuffix(object, e.after)
-	if !e.variable || !begins || !ends || strings.Contains(object, "/") {
-		return ""
-	}
-	return object
-}
-
-// ServeHTTP answers a request.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve answers a request with the variable in its path, escaped.
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) {
 	h := httpCalls.Get().(*httpCall)
 	h.ResponseWriter, h.server, h.r = w, e.s, r
 	h.Begin(r.Context(), e.s.Core, e.route, h)
 	h.Asked = askedOver(r)
-	h.Object = e.object(h.Path)
+	h.Object = object
 	sound := false
 	defer func() {
 		h.Held.Release()

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/gorilla/mux"
+
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
@@ -75,19 +77,18 @@ func (s *Server) legacyOf(r *http.Request) *auth.Principal {
 	return s.Legacy // nodes without certificates give no more than what this node gives to everybody
 }
 
-// exceptLegacy returns a handler of the paths with a prefix that legacy clients do not reach.
-func (s *Server) exceptLegacy(prefix string, next http.Handler) http.Handler {
-	if s.Config.Legacy == nil {
-		return next
+// exceptLegacy keeps legacy clients away from the handlers that are not part of the API.
+func (s *Server) exceptLegacy() mux.MiddlewareFunc {
+	refuse := s.handler(&core.Route{Path: "internal", At: core.AnyNode, Right: auth.Public, Handle: s.NotLegacy})
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if IsLegacy(r) {
+				refuse.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
 	}
-	refuse := s.handler(&core.Route{Path: prefix, At: core.AnyNode, Right: auth.Public, Handle: s.NotLegacy})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if IsLegacy(r) {
-			refuse.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // withLegacy returns the request with the principal of legacy clients.

@@ -3,7 +3,6 @@ package api
 import (
 	_ "embed"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,27 +22,43 @@ import (
 	"osqueue/internal/auth"
 )
 
-// ServeHTTP answers one request. It only matches with the router: to serve through it would copy the request twice.
+// ServeHTTP answers one request. It only matches with the router, whose ServeHTTP would copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	match := matches.Get().(*mux.RouteMatch)
-	if len(r.URL.Path) > pathMax { // to match it with each route would take long
-		match.Handler = s.router.NotFoundHandler
-	} else {
-		s.router.Match(r, match) // if nothing matches, match has the handler for that
+	h, object := s.match(r)
+	if e, ok := h.(*endpoint); ok {
+		e.serve(w, r, object)
+		return
 	}
-	h := match.Handler
-	*match = mux.RouteMatch{}
-	matches.Put(match)
 	h.ServeHTTP(w, r)
 }
 
-// notFound answers requests that no route matches: the path has other methods (mux forgets that in subrouters), or
-// none. A browser that asks for / gets the dashboard.
-func (s *Server) notFound(h *httpCall) error {
-	if allowed := s.allowed(h.r); len(allowed) > 0 {
-		h.Header().Set("Allow", strings.Join(allowed, ", "))
-		return core.Fail(core.WrongMethod, "%[2]s does not allow the method %[1]s; use %[3]s", h.Method, core.Shown(h.PathText()), strings.Join(allowed, ", "))
+var matches = sync.Pool{New: func() any { return &mux.RouteMatch{Vars: make(map[string]string)} }}
+
+// match returns the handler of a request and the variable in its path, escaped.
+func (s *Server) match(r *http.Request) (h http.Handler, object string) {
+	m := matches.Get().(*mux.RouteMatch)
+	s.router.Match(r, m) // if nothing matches, m has the handler for that
+	h = m.Handler
+	if e, ok := h.(*endpoint); ok {
+		object = m.Vars[e.variable]
 	}
+	clear(m.Vars)
+	*m = mux.RouteMatch{Vars: m.Vars}
+	matches.Put(m)
+	return h, object
+}
+
+// routeOf returns the route of a request, or nil, and the variable in its path, escaped.
+func (s *Server) routeOf(r *http.Request) (rt *core.Route, object string) {
+	h, object := s.match(r)
+	if e, ok := h.(*endpoint); ok && e.route.Method != "" {
+		return e.route, object
+	}
+	return nil, ""
+}
+
+// notFound answers requests that no route matches. A browser that asks for / gets the dashboard.
+func (s *Server) notFound(h *httpCall) error {
 	if h.wantsDashboard() {
 		http.Redirect(h, h.r, dashboard, http.StatusFound)
 		return nil
@@ -51,41 +66,31 @@ func (s *Server) notFound(h *httpCall) error {
 	return h.NoSuchRoute()
 }
 
-// allowed returns the methods that the path of r has.
-func (s *Server) allowed(r *http.Request) []string {
-	if len(r.URL.Path) > pathMax {
-		return nil
-	}
+// wrongMethod answers requests whose path has other methods.
+func (s *Server) wrongMethod(h *httpCall) error {
 	var methods []string
-	escaped := r.URL.EscapedPath()
-	for _, m := range core.KnownMethods {
-		of := m
-		if m == http.MethodHead {
-			of = http.MethodGet
-		}
-		if rt, _ := s.routeOf(of, escaped); rt != nil {
-			methods = append(methods, m)
+	r := *h.r
+	for _, r.Method = range core.KnownMethods {
+		if rt, _ := s.routeOf(&r); rt != nil {
+			methods = append(methods, r.Method)
 		}
 	}
-	return methods
+	allowed := strings.Join(methods, ", ")
+	h.Header().Set("Allow", allowed)
+	return core.Fail(core.WrongMethod, "%[2]s does not allow the method %[1]s; use %[3]s", h.Method, core.Shown(h.PathText()), allowed)
 }
 
 // pathMax bounds a path that is matched, in bytes: the longest name in it may be escaped.
 const pathMax = 3*core.PathIDMax + 256
 
-var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
-
-// buildRouter registers the routes. The router tries them in order, so the busy ones come first.
+// buildRouter registers the routes, in a subrouter for each subject.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(work.Routes(s.Core), jobs.Routes(s.Core), queues.Routes(s.Core), admin.Routes(s.Core), node.Routes(s.Core), s.httpRoutes())
-	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job. Only the
-	// last segment decides, so that /v1/jobs/{id}/complete, which is busy, is not tried after all others.
-	last := func(rt core.Route) int { return strings.Count(path.Base(rt.Path), "{") }
-	slices.SortStableFunc(s.routes, func(a, b core.Route) int { return last(a) - last(b) })
-	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.
-	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	ofJobs := r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return strings.HasPrefix(r.URL.Path, v1.PathJobs+"/") }).Subrouter()
-	s.calls = make(map[string]*core.Route)
+	r := mux.NewRouter()
+	r.NotFoundHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: over(s.notFound)})
+	r.MethodNotAllowedHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: over(s.wrongMethod)})
+	r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return len(r.URL.Path) > pathMax }).Handler(r.NotFoundHandler)
+	subjects := make(map[string]*mux.Router)
 	for i := range s.routes {
 		rt := &s.routes[i]
 		if rt.Right == 0 {
@@ -95,19 +100,29 @@ func (s *Server) buildRouter() {
 		if rt.Method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		in, e := r, s.handler(rt)
-		if strings.HasPrefix(rt.Path, v1.PathJobs+"/") {
-			in = ofJobs
+		parts := strings.SplitN(rt.Path, "/", 4) // "", "v1", "jobs", rest
+		prefix := strings.Join(parts[:min(len(parts), 3)], "/")
+		if subjects[prefix] == nil {
+			subjects[prefix] = below(r, prefix)
 		}
-		in.MatcherFunc(e.matches).Methods(methods...).Handler(e)
-		s.calls[rt.Method+" "+template(rt.Path)] = rt
+		subjects[prefix].Path(rt.Path).Methods(methods...).Handler(s.handler(rt))
 	}
+	internal := r.NewRoute().Subrouter()
+	internal.Use(s.exceptLegacy())
 	for prefix, h := range s.Config.Internal {
-		r.PathPrefix(prefix).Handler(s.exceptLegacy(prefix, h))
+		internal.PathPrefix(prefix).Handler(h)
 	}
-	r.NotFoundHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: over(s.notFound)})
-	r.MethodNotAllowedHandler = r.NotFoundHandler
 	s.router = r
+}
+
+// below returns the router for the paths of r with a prefix. A Subrouter of mux compares the prefix again for each
+// route, by a regular expression, and then forgets that a path has other methods.
+func below(r *mux.Router, prefix string) *mux.Router {
+	sub := mux.NewRouter().UseEncodedPath() // an id may have an escaped slash
+	r.MatcherFunc(func(r *http.Request, m *mux.RouteMatch) bool {
+		return strings.HasPrefix(r.URL.Path, prefix) && sub.Match(r, m)
+	})
+	return sub
 }
 
 // httpRoutes are the operations that need the request over HTTP.
@@ -126,29 +141,6 @@ func (s *Server) httpRoutes() []core.Route {
 		// Each request in a stream needs its own right.
 		{Method: http.MethodGet, Path: frame.Path, At: core.AnyNode, Right: auth.Enqueue | auth.Work | auth.Read, Handle: over(s.openStream)},
 	}
-}
-
-// template returns the path of a route without the name of its variable.
-func template(path string) string {
-	before, rest, variable := strings.Cut(path, "{")
-	if !variable {
-		return path
-	}
-	_, after, _ := strings.Cut(rest, "}")
-	return before + "{}" + after
-}
-
-// routeOf returns the route of a call that names a path outside of HTTP, and the value of the variable in the path.
-func (s *Server) routeOf(method, path string) (rt *core.Route, object string) {
-	if rt = s.calls[method+" "+path]; rt != nil && !strings.Contains(path, "{}") {
-		return rt, ""
-	}
-	parts := strings.SplitN(path, "/", 5) // "", "v1", "jobs", id, rest
-	if len(parts) < 4 || parts[3] == "" {
-		return nil, ""
-	}
-	object, parts[3] = parts[3], "{}"
-	return s.calls[method+" "+strings.Join(parts, "/")], object
 }
 
 // dashboard is the path of the dashboard, which is one of the internal handlers.

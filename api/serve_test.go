@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -243,6 +244,23 @@ func TestInternalHandlers(t *testing.T) {
 	})
 	sameJSON(t, g.do("PUT", "/cluster/v1/join", "").body, "PUT /cluster/v1/join")
 	refused(t, g.do("GET", "/cluster/v2/join", ""), http.StatusNotFound, v1.TagNoRoute)
+}
+
+// No route hides another one, and the variable is as it was sent.
+func TestEachRouteIsMatched(t *testing.T) {
+	g := newRig(t)
+	for _, rt := range g.s.routes {
+		for _, object := range []string{"a", "a%2Fb", "..", "claim", "%C3%A9"} {
+			path := variable.ReplaceAllString(rt.Path, object)
+			if path == rt.Path {
+				object = ""
+			}
+			got, of := g.s.routeOf(httptest.NewRequest(rt.Method, path, http.NoBody))
+			if got == nil || got.Method != rt.Method || got.Path != rt.Path || of != object {
+				t.Errorf("%s %s: route %v of %q", rt.Method, path, got, of)
+			}
+		}
+	}
 }
 
 func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {

@@ -19,7 +19,6 @@ type Server struct {
 	*core.Core
 	router     *mux.Router
 	routes     []core.Route
-	calls      map[string]*core.Route // by method and template
 	frames     openStreams
 	forwarder  *forwarder
 	http       *http.Server

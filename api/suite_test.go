@@ -69,7 +69,7 @@ func (g *rig) fitsStream(r *http.Request) bool {
 			return false
 		}
 	}
-	rt, _ := g.s.routeOf(r.Method, r.URL.EscapedPath())
+	rt, _ := g.s.routeOf(r)
 	return rt != nil && rt.Writes()
 }
 
