@@ -29,6 +29,8 @@ type framed struct {
 // plainCall is a call that is no request over HTTP: in a frame of a stream, or from this process.
 type plainCall struct {
 	core.Call
+	head   http.Request // what the router matches
+	url    url.URL      // of head
 	body   bytes.Reader
 	into   http.ResponseWriter // of an answer of several parts; nil: f keeps them all
 	parts  []byte              // of an answer, without the last
@@ -105,19 +107,29 @@ const noWrite = "%s %s is not a write of the HTTP API; a stream carries only wri
 
 // begin makes the call of a method and target for the client at remote.
 func (f *plainCall) begin(ctx context.Context, s *Server, method, target, remote string, body []byte) error {
-	u, err := url.ParseRequestURI(target)
-	if err != nil || u.Path == "" || u.Host != "" || strings.Contains(target, " ") {
-		return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(target))
+	f.url = url.URL{Path: target}
+	if !strings.HasPrefix(target, "/") || strings.ContainsFunc(target, rare) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || u.Path == "" || u.Host != "" || strings.Contains(target, " ") {
+			return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(target))
+		}
+		f.url = *u
 	}
-	rt, object := s.routeOf(&http.Request{Method: method, URL: u})
-	path := u.EscapedPath()
+	f.head.Method, f.head.URL = method, &f.url
+	rt, object := s.routeOf(&f.head)
+	path := f.url.EscapedPath()
 	if rt == nil {
 		return core.Fail(core.NoRoute, noWrite, core.Shown(method), core.Shown(path))
 	}
 	f.Call.Begin(ctx, s.Core, rt, f)
-	f.Asked = core.Asked{Method: method, Path: path, RawQuery: u.RawQuery, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
+	f.Asked = core.Asked{Method: method, Path: path, RawQuery: f.url.RawQuery, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
 	f.body.Reset(body)
 	return nil
+}
+
+// rare reports whether c is in few targets: they may have an escape or a query, and are parsed.
+func rare(c rune) bool {
+	return c != '/' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
 }
 
 // headMax bounds the parts of a request in a frame that are the head of a request over HTTP, in which a follower

@@ -320,8 +320,9 @@ func (c *Call) State() state {
 // Route is one method on one path.
 type Route struct {
 	Method string // GET answers HEAD too
-	Path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
+	Path   string // with one variable at most, as in /v1/jobs/{id}
 	At     routing
+	Busy   bool // the router tries it first
 	Waits  bool // the body may ask to wait
 	// AwaitsEnd: waitMs is how long to wait for the end of a job, not how long
 	// to wait for a state that is fresh enough.

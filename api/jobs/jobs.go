@@ -20,10 +20,10 @@ func Routes(c *core.Core) []core.Route {
 	s, one, page := &jobs{c}, core.ByID(v1.PathJobs), []string{v1.ParamLimit, v1.ParamCursor}
 	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
-		{Method: post, Path: v1.PathJobs, At: core.LeaderOnly, Right: auth.Enqueue, Lenient: true, Legacy: core.ByLegacy, Handle: s.enqueue},
-		{Method: post, Path: v1.PathJobsBatch, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.enqueueBatch)},
+		{Method: post, Path: v1.PathJobs, Busy: true, At: core.LeaderOnly, Right: auth.Enqueue, Lenient: true, Legacy: core.ByLegacy, Handle: s.enqueue},
+		{Method: post, Path: v1.PathJobsBatch, Busy: true, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.enqueueBatch)},
 
-		{Method: get, Path: one, At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, AwaitsEnd: true, Legacy: core.ByCompat, Handle: s.job},
+		{Method: get, Path: one, Busy: true, At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, AwaitsEnd: true, Legacy: core.ByCompat, Handle: s.job},
 		{Method: get, Path: one + "/" + v1.ActionGraph, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.jobGraph, Params: page[:1]},
 		{Method: get, Path: v1.PathJobs, At: core.UpToDate, Right: auth.Read, Past: true, Legacy: core.ByLegacy, Handle: s.listJobs, Params: listParams},
 		{Method: get, Path: v1.PathCount, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.countJobs, Params: listParams},

@@ -26,10 +26,10 @@ func Routes(c *core.Core) []core.Route {
 	s, job, worker := &work{c}, core.ByID(v1.PathJobs)+"/", core.ByName(v1.PathWorkers)
 	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
-		{Method: post, Path: v1.PathClaim, At: core.LeaderOnly, Right: auth.Work, Waits: true, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.claim)},
+		{Method: post, Path: v1.PathClaim, Busy: true, At: core.LeaderOnly, Right: auth.Work, Waits: true, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.claim)},
 
-		{Method: post, Path: job + v1.ActionComplete, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.complete)},
-		{Method: post, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.heartbeat)},
+		{Method: post, Path: job + v1.ActionComplete, Busy: true, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.complete)},
+		{Method: post, Path: job + v1.ActionHeartbeat, Busy: true, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.heartbeat)},
 		{Method: post, Path: job + v1.ActionFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.fail)},
 		// The first Python and JavaScript clients sent the error of the handler with it.
 		{Method: post, Path: job + v1.ActionRelease, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.release)},
@@ -38,8 +38,8 @@ func Routes(c *core.Core) []core.Route {
 		// Not for workers: it completes jobs of other workers as well.
 		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Legacy: core.ByCompat, Handle: core.With(s.forceComplete)},
 
-		{Method: post, Path: v1.PathComplete, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.completeBatch)},
-		{Method: post, Path: v1.PathHeartbeat, At: core.LeaderOnly, Right: auth.Work, Legacy: core.ByCompat, Handle: core.With(s.heartbeatBatch)},
+		{Method: post, Path: v1.PathComplete, Busy: true, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.completeBatch)},
+		{Method: post, Path: v1.PathHeartbeat, Busy: true, At: core.LeaderOnly, Right: auth.Work, Legacy: core.ByCompat, Handle: core.With(s.heartbeatBatch)},
 		{Method: post, Path: v1.PathFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.failBatch)},
 		{Method: post, Path: v1.PathRelease, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.releaseBatch)},
 
