@@ -57,15 +57,6 @@ func (s *Server) routeOf(r *http.Request) (rt *core.Route, object string) {
 	return nil, ""
 }
 
-// notFound answers requests that no route matches. A browser that asks for / gets the dashboard.
-func (s *Server) notFound(h *httpCall) error {
-	if h.wantsDashboard() {
-		http.Redirect(h, h.r, dashboard, http.StatusFound)
-		return nil
-	}
-	return h.NoSuchRoute()
-}
-
 // wrongMethod answers requests whose path has other methods.
 func (s *Server) wrongMethod(h *httpCall) error {
 	var methods []string
@@ -87,7 +78,7 @@ const pathMax = 3*core.PathIDMax + 256
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(work.Routes(s.Core), jobs.Routes(s.Core), queues.Routes(s.Core), admin.Routes(s.Core), node.Routes(s.Core), s.httpRoutes())
 	r := mux.NewRouter()
-	r.NotFoundHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: over(s.notFound)})
+	r.NotFoundHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: (*core.Call).NoSuchRoute})
 	r.MethodNotAllowedHandler = s.handler(&core.Route{Path: "unknown", At: core.AnyNode, Right: auth.Public, Handle: over(s.wrongMethod)})
 	r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return len(r.URL.Path) > pathMax }).Handler(r.NotFoundHandler)
 	busy, subjects := r.NewRoute().Subrouter(), make(map[string]*mux.Router)
@@ -111,6 +102,7 @@ func (s *Server) buildRouter() {
 		}
 		subjects[prefix].Path(rt.Path).Methods(methods...).Handler(s.handler(rt))
 	}
+	r.MatcherFunc(s.wantsDashboard).Handler(http.RedirectHandler(dashboard, http.StatusFound))
 	internal := r.NewRoute().Subrouter()
 	internal.Use(s.exceptLegacy())
 	for prefix, h := range s.Config.Internal {
@@ -171,9 +163,9 @@ const dashboard = "/ui"
 
 // wantsDashboard reports whether a browser asks for / of a node that has the dashboard. Others
 // get 404, as the legacy broker answers.
-func (h *httpCall) wantsDashboard() bool {
-	return h.Core.Config.Internal[dashboard] != nil && h.r.URL.Path == "/" && (h.Method == http.MethodGet || h.Method == http.MethodHead) &&
-		strings.Contains(h.r.Header.Get("Accept"), "text/html")
+func (s *Server) wantsDashboard(r *http.Request, _ *mux.RouteMatch) bool {
+	return s.Config.Internal[dashboard] != nil && r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // openAPI is the description of the API. A server hands out its own, so that it
