@@ -14,8 +14,8 @@
 //	stream, hooks, livelog, tracing, ui frames; webhooks; logs of running jobs; spans; the dashboard
 //
 // The router (gorilla/mux) matches the method and the path of a call, of HTTP and of a frame alike, and has a subrouter for
-// each subject. The busy routes come first, without the regular expressions of mux. One handler answers 404, and one 405.
-// httpcall.go turns a request into a call and encodes its answer; frames.go does the same for a frame of a stream.
+// each subject and action. The busy routes come first, without the regular expressions of mux. One handler answers 404, and
+// one 405. httpcall.go turns a request into a call and encodes its answer; frames.go does the same for a frame of a stream.
 //
 // A call is forwarded at most once: the header Osqueue-Forwarded marks it. If the leader could not be
 // reached, the problem has committed "no". If the connection broke after the call was sent, it has

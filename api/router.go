@@ -74,7 +74,7 @@ func (s *Server) wrongMethod(h *httpCall) error {
 // pathMax bounds a path that is matched, in bytes: the longest name in it may be escaped.
 const pathMax = 3*core.PathIDMax + 256
 
-// buildRouter registers the routes, in a subrouter for each subject. The busy ones come first.
+// buildRouter registers the routes, in a subrouter for each subject and action. The busy ones come first.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(work.Routes(s.Core), jobs.Routes(s.Core), queues.Routes(s.Core), admin.Routes(s.Core), node.Routes(s.Core), s.httpRoutes())
 	r := mux.NewRouter()
@@ -97,10 +97,11 @@ func (s *Server) buildRouter() {
 		}
 		parts := strings.SplitN(rt.Path, "/", 4) // "", "v1", "jobs", rest
 		prefix := strings.Join(parts[:min(len(parts), 3)], "/")
-		if subjects[prefix] == nil {
-			subjects[prefix] = below(r, prefix)
+		after := rt.Path[strings.IndexByte(rt.Path, '}')+1:] // the whole path if it has no variable
+		if subjects[prefix+after] == nil {
+			subjects[prefix+after] = between(r, prefix, after)
 		}
-		subjects[prefix].Path(rt.Path).Methods(methods...).Handler(s.handler(rt))
+		subjects[prefix+after].Path(rt.Path).Methods(methods...).Handler(s.handler(rt))
 	}
 	r.MatcherFunc(s.wantsDashboard).Handler(http.RedirectHandler(dashboard, http.StatusFound))
 	internal := r.NewRoute().Subrouter()
@@ -111,12 +112,13 @@ func (s *Server) buildRouter() {
 	s.router = r
 }
 
-// below returns the router for the paths of r with a prefix. A Subrouter of mux compares the prefix again for each
-// route, by a regular expression, and then forgets that a path has other methods.
-func below(r *mux.Router, prefix string) *mux.Router {
+// between returns the router for the paths of r with a prefix and an end. A Subrouter of mux compares the prefix again for
+// each route, by a regular expression, and then forgets that a path has other methods. The end spares a long path all
+// expressions but two.
+func between(r *mux.Router, prefix, after string) *mux.Router {
 	sub := mux.NewRouter().UseEncodedPath() // an id may have an escaped slash
 	r.MatcherFunc(func(r *http.Request, m *mux.RouteMatch) bool {
-		return strings.HasPrefix(r.URL.Path, prefix) && sub.Match(r, m)
+		return strings.HasPrefix(r.URL.Path, prefix) && strings.HasSuffix(r.URL.Path, after) && sub.Match(r, m)
 	})
 	return sub
 }
