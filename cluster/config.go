@@ -259,7 +259,7 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 		return membership.RandomID(cfg.Name), nil
 	}
 	return membership.LoadID(cfg.DataDir, cfg.Name, func(id raft.ServerID) error { // its log is empty
-		return raftlog.WitnessFile(cfg.DataDir).Save(raftlog.Witnessed{Server: id})
+		return raftlog.WriteWitness(cfg.DataDir, raftlog.Witnessed{Server: id})
 	})
 }
 

@@ -36,6 +36,7 @@ func (f *countingFSM) Restore(rc io.ReadCloser) error {
 type lateFollower struct {
 	t         *testing.T
 	raft      *raft.Raft
+	disk      raftlog.Disk
 	log       *raftlog.Log
 	fsm       *countingFSM
 	address   raft.ServerAddress
@@ -44,7 +45,8 @@ type lateFollower struct {
 
 func newLateFollower(t *testing.T) *lateFollower {
 	t.Helper()
-	log, fsm := raftlog.New(raftlog.Memory(), raftlog.Options{}), &countingFSM{}
+	disk, fsm := raftlog.Memory(), &countingFSM{}
+	log := openLog(t, disk, raftlog.Options{})
 	snapshots := log.Snapshots(raft.NewInmemSnapshotStore())
 	address, net := raft.NewInmemTransport("follower")
 	cfg := raft.DefaultConfig()
@@ -65,7 +67,7 @@ func newLateFollower(t *testing.T) *lateFollower {
 	})
 	_, leader := raft.NewInmemTransport("leader")
 	leader.Connect(address, net)
-	return &lateFollower{t: t, raft: r, log: log, fsm: fsm, address: address, transport: leader}
+	return &lateFollower{t: t, raft: r, disk: disk, log: log, fsm: fsm, address: address, transport: leader}
 }
 
 func lateHeader() raft.RPCHeader {
@@ -151,7 +153,7 @@ func TestALogKeepsCommittedEntries(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	remove := func(newest, from, to uint64) (err, ended error) {
-		l := raftlog.New(storeOf{f.log}, raftlog.Options{Fatal: func(err error) { ended = err }})
+		l := openLog(t, f.disk, raftlog.Options{Fatal: func(err error) { ended = err }})
 		l.Snapshots(snapshotOf(newest))
 		l.Serve(f.raft)
 		return l.DeleteRange(from, to), ended
@@ -169,9 +171,6 @@ func TestALogKeepsCommittedEntries(t *testing.T) {
 		t.Errorf("entries that are in a snapshot are kept: %v, %v", err, ended)
 	}
 }
-
-// storeOf is the log of a node as the store of another one.
-type storeOf struct{ *raftlog.Log }
 
 // snapshotOf is a store with one snapshot.
 type snapshotOf uint64

@@ -16,22 +16,17 @@ import (
 )
 
 // openStores opens raft's log and snapshots.
-func (n *Node) openStores() error {
-	disk, below, witness, err := n.openDisk()
-	if err != nil {
+func (n *Node) openStores() (err error) {
+	if n.raftLog, err = n.openLog(); err != nil {
 		return err
 	}
-	n.raftLog = raftlog.New(disk, raftlog.Options{
-		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Closing: n.ctx.Done(), Logger: n.log,
-	})
-	if n.kept != nil {
-		if err := n.kept.Prepare(n.raftLog); err != nil {
-			return errors.Join(fmt.Errorf("open the snapshots under %s: %w", n.cfg.DataDir, err), disk.Close())
-		}
+	below, err := n.openSnapshots()
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the snapshots under %s: %w", n.cfg.DataDir, err), n.raftLog.Close())
 	}
 	n.snapshots = n.raftLog.Snapshots(below)
-	if witness != nil {
-		if err := n.raftLog.Witness(n.id, witness, n.cfg.DataDir); err != nil {
+	if !n.cfg.Memory || n.cfg.testEnv != nil {
+		if err := n.raftLog.Witness(n.id, n.cfg.DataDir); err != nil {
 			return errors.Join(err, n.raftLog.Close())
 		}
 	}
@@ -39,23 +34,34 @@ func (n *Node) openStores() error {
 	return nil
 }
 
-// openDisk opens what is below raft's log and snapshots. witness is nil without a disk.
-func (n *Node) openDisk() (disk raftlog.Store, snapshots raft.SnapshotStore, witness raftlog.WitnessStore, err error) {
+// memorySegment is the size of a segment of a log in memory, which nothing needs to prepare.
+const memorySegment = 64 << 10
+
+func (n *Node) openLog() (*raftlog.Log, error) {
+	o := raftlog.Options{
+		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Closing: n.ctx.Done(), Logger: n.log.Named("raft-log"),
+	}
+	if !n.cfg.Memory {
+		return raftlog.OpenDir(n.cfg.DataDir, o)
+	}
+	o.Size = memorySegment
 	if e := n.cfg.testEnv; e != nil {
-		return e.log, e.snapshots, e.witness, nil
+		return raftlog.Open(e.disk, o)
+	}
+	return raftlog.Open(raftlog.Memory(), o)
+}
+
+func (n *Node) openSnapshots() (_ raft.SnapshotStore, err error) {
+	if e := n.cfg.testEnv; e != nil {
+		return e.snapshots, nil
 	}
 	if n.cfg.Memory {
-		return raftlog.Memory(), raft.NewInmemSnapshotStore(), nil, nil
-	}
-	log := n.log.Named("raft-log")
-	d, err := raftlog.Open(n.cfg.DataDir, func(err error) { log.Warn(err.Error()) })
-	if err != nil {
-		return nil, nil, nil, err
+		return raft.NewInmemSnapshotStore(), nil
 	}
 	if n.kept, err = snapshot.New(n.snapshotOptions()); err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", n.cfg.DataDir, err), d.Close())
+		return nil, err
 	}
-	return d, n.kept, raftlog.WitnessFile(n.cfg.DataDir), nil
+	return n.kept, n.kept.Prepare(n.raftLog)
 }
 
 const (
@@ -139,14 +145,9 @@ func newestWithin(sizes iter.Seq2[uint64, int], limit uint64, size int) (n uint6
 
 func (n *Node) snapshotOptions() snapshot.Options {
 	return snapshot.Options{
-		Dir:    n.cfg.DataDir,
-		Logger: n.log.Named("snapshot"),
-		Watch: func(what string, bytes int, fn func() error) error {
-			if n.raftLog == nil { // the node is not open yet
-				return fn()
-			}
-			return n.raftLog.Watch(what, bytes, fn)
-		},
+		Dir:     n.cfg.DataDir,
+		Logger:  n.log.Named("snapshot"),
+		Watch:   n.raftLog.Watch,
 		Damaged: func(error) { sleep.Wake(n.mend) },
 	}
 }

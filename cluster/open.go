@@ -183,7 +183,7 @@ func (n *Node) listen() (transport.Transport, error) {
 // stateMachine returns the state machine to which raft applies entries.
 func (n *Node) stateMachine() raft.FSM {
 	if g := n.cfg.testEnv; g != nil {
-		return g.observe(n.replica)
+		return g.observe(n.replica, n.raftLog)
 	}
 	return n.replica
 }
@@ -193,9 +193,8 @@ func (n *Node) stateMachine() raft.FSM {
 // (sim_*_test.go). The rest of the node is unchanged.
 type testEnv struct {
 	id        raft.ServerID // stored with the disk
-	log       raftlog.Store
+	disk      raftlog.Disk
 	snapshots raft.SnapshotStore
-	witness   raftlog.WitnessStore // stored with the log
 	net       transport.Transport
-	observe   func(*replica) raft.FSM // wraps the machine in an observer
+	observe   func(*replica, *raftlog.Log) raft.FSM // wraps the machine in an observer
 }

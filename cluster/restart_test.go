@@ -48,7 +48,7 @@ func TestTheStartEndsWhenTheDiskHangs(t *testing.T) {
 	defer func() {
 		close(release)
 		l.eventually("the end of the node, which unlocks the log", func() bool {
-			d, err := raftlog.Open(cfg.DataDir, nil)
+			d, err := raftlog.OpenDir(cfg.DataDir, raftlog.Options{})
 			return err == nil && d.Close() == nil
 		})
 	}()

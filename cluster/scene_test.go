@@ -435,7 +435,7 @@ func (s *scene) spoil(c script.Command) (out string, ok bool) {
 	case "ahead": // the witness is of a longer log, and of an earlier term
 		w := s.witnessOf(n)
 		w.Term, w.VoteTerm, w.Index = w.Term-1, min(w.VoteTerm, w.Term-1), w.Index+1000
-		err = raftlog.WitnessFile(dir).Save(*w)
+		err = raftlog.WriteWitness(dir, w)
 	case "text":
 		if !replaceInLog(s.t, dir, c.Text("old"), c.Text("new")) {
 			s.t.Fatal("there is nothing to damage")
@@ -900,11 +900,11 @@ func emptyLog(dir string) error {
 	})
 }
 
-func (l *lab) witnessOf(m *member) *raftlog.Witnessed {
+func (l *lab) witnessOf(m *member) raftlog.Witnessed {
 	l.t.Helper()
 	w, err := raftlog.ReadWitness(m.cfg.DataDir)
-	if err != nil || w == nil {
-		l.t.Fatalf("the witness is %v: %v", w, err)
+	if err != nil {
+		l.t.Fatal(err)
 	}
 	return w
 }

@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,22 +14,20 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
-	"osqueue/cluster/transport"
 )
 
-// simDisk is the part of a node that survives a crash: its identity, raft's log, votes and
-// witness, and its snapshots. A write takes some time; it is durable when it has returned,
-// and has no effect before. A disk can be full, and it can hang.
+// simDisk is the part of a node that survives a crash: its identity, the files of raft's log, its votes and
+// witness, and its snapshots. A sync takes some time; what was written is durable when it has returned, and
+// lost before. A disk can be full, and it can hang.
 type simDisk struct {
 	id raft.ServerID
 
-	mu        sync.Mutex
-	r         *rand.Rand
-	logs      map[uint64]*raft.Log
-	low, high uint64
-	kv        map[string][]byte
-	numbers   map[string]uint64
-	witness   raftlog.Witnessed
+	raftlog.Disk // the files that are durable, and the votes
+
+	mu    sync.Mutex
+	r     *rand.Rand
+	log   *raftlog.Log // of the node's process
+	quick bool         // a sync takes no time
 
 	unwitnessed bool // it loses the witness at once
 
@@ -37,26 +35,24 @@ type simDisk struct {
 	made      int            // number of snapshots so far
 	full      bool
 	refused   int           // writes refused since the disk is full, after which a node must stop
-	postponed int           // snapshots and removals of old entries that it refused, which raft tries again
+	postponed int           // snapshots and segments that it refused, which the node tries again
 	hangs     chan struct{} // closed by goOn; nil: the disk does not hang
 	hung      int           // writes and reads that hang
 }
 
 var (
-	_ raftlog.Store        = (*simDisk)(nil)
-	_ raft.SnapshotStore   = (*simDisk)(nil)
-	_ raftlog.WitnessStore = (*simDisk)(nil)
+	_ raftlog.Disk       = (*simDisk)(nil)
+	_ raft.SnapshotStore = simSnapshots{}
 
 	errSimFull     = errors.New("no space left on device")
-	errSimNotThere = errors.New("not found") // raft compares this text
+	errSimNotThere = errors.New("not found")
 )
 
 func newSimDisk(name string, r *rand.Rand) *simDisk {
 	id := raft.ServerID(fmt.Sprintf("%s~%016x", name, r.Uint64()))
-	return &simDisk{
-		id: id, witness: raftlog.Witnessed{Server: id}, r: rand.New(rand.NewPCG(r.Uint64(), 0)),
-		logs: make(map[uint64]*raft.Log), kv: make(map[string][]byte), numbers: make(map[string]uint64),
-	}
+	d := &simDisk{id: id, r: rand.New(rand.NewPCG(r.Uint64(), 0)), Disk: raftlog.Memory()}
+	_ = d.Disk.SaveWitness(raftlog.Witnessed{Server: id}) // never fails
+	return d
 }
 
 // image returns a copy of the disk as it is now, for the next process of the node. Writes
@@ -65,59 +61,71 @@ func newSimDisk(name string, r *rand.Rand) *simDisk {
 // durable.
 func (d *simDisk) image(forgets uint64) *simDisk {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	next := &simDisk{
-		id: d.id, witness: d.witness, unwitnessed: d.unwitnessed, r: rand.New(rand.NewPCG(d.r.Uint64(), 0)), logs: maps.Clone(d.logs), low: d.low, high: d.high,
-		kv: maps.Clone(d.kv), numbers: maps.Clone(d.numbers), snapshots: slices.Clone(d.snapshots), made: d.made,
+		id: d.id, unwitnessed: d.unwitnessed, r: rand.New(rand.NewPCG(d.r.Uint64(), 0)),
+		Disk: raftlog.Copy(d.Disk), snapshots: slices.Clone(d.snapshots), made: d.made,
 	}
+	d.mu.Unlock()
 	if forgets > 0 { // the witness as well
-		next.witness.Index = min(next.witness.Index, next.high-min(next.high, forgets))
-	}
-	for ; forgets > 0 && next.high > next.low; forgets-- {
-		delete(next.logs, next.high)
-		next.high--
+		next.read(func(l *raftlog.Log) error {
+			first, _ := l.FirstIndex()
+			last, _ := l.LastIndex()
+			w, _ := next.LoadWitness()
+			w.Index = min(w.Index, last-min(last, forgets))
+			return errors.Join(next.SaveWitness(w), l.DeleteRange(max(first, last-min(last, forgets))+1, last))
+		})
 	}
 	return next
+}
+
+// read opens the log of a disk without a process.
+func (d *simDisk) read(fn func(*raftlog.Log) error) {
+	d.quick = true
+	l, err := raftlog.Open(d, raftlog.Options{Size: memorySegment})
+	if err == nil {
+		err = errors.Join(fn(l), l.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+	d.quick = false
+}
+
+// end returns the index of the newest entry of the log after a crash.
+func (d *simDisk) end() (last uint64) {
+	d.image(0).read(func(l *raftlog.Log) (err error) {
+		last, err = l.LastIndex()
+		return err
+	})
+	return last
 }
 
 // withoutLog returns a copy of the disk whose log and votes are those of older; nil: they
 // are lost. The identity and the witness are kept.
 func (d *simDisk) withoutLog(older *simDisk) *simDisk {
 	next := d.image(0)
-	if older == nil {
-		next.logs, next.low, next.high = make(map[uint64]*raft.Log), 0, 0
-		next.kv, next.numbers = make(map[string][]byte), make(map[string]uint64)
-		return next
+	w, _ := next.Disk.LoadWitness() // never fails
+	if next.Disk = raftlog.Memory(); older != nil {
+		was := older.image(0)
+		next.Disk, next.snapshots = was.Disk, was.snapshots
 	}
-	was := older.image(0)
-	next.logs, next.low, next.high, next.kv, next.numbers, next.snapshots = was.logs, was.low, was.high, was.kv, was.numbers, was.snapshots
+	_ = next.Disk.SaveWitness(w)
 	return next
 }
 
-// Load implements raftlog.WitnessStore.
-func (d *simDisk) Load() (*raftlog.Witnessed, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// LoadWitness implements raftlog.Disk.
+func (d *simDisk) LoadWitness() (raftlog.Witnessed, error) {
 	if d.unwitnessed {
-		return &raftlog.Witnessed{Server: d.id}, nil
+		return raftlog.Witnessed{Server: d.id}, nil
 	}
-	w := d.witness
-	return &w, nil
+	return d.Disk.LoadWitness()
 }
 
-// Save implements raftlog.WitnessStore. It waits while the disk hangs, but does not count as a write: a
+// SaveWitness implements raftlog.Disk. It waits while the disk hangs, but does not count as a write: a
 // node continues without its witness. For the same reason a full disk accepts it.
-func (d *simDisk) Save(w raftlog.Witnessed) error {
-	d.mu.Lock()
-	hangs := d.hangs
-	d.mu.Unlock()
-	if hangs != nil {
-		<-hangs
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.witness = w
-	return nil
+func (d *simDisk) SaveWitness(w raftlog.Witnessed) error {
+	d.stall(0)
+	return d.Disk.SaveWitness(w)
 }
 
 func (d *simDisk) setFull(full bool) (refused, postponed int) {
@@ -147,12 +155,14 @@ func (d *simDisk) goOn() (hung int) {
 	return d.hung
 }
 
-// await waits while the disk hangs.
-func (d *simDisk) await() {
+// await waits while the disk hangs, and counts that.
+func (d *simDisk) await() { d.stall(1) }
+
+func (d *simDisk) stall(counts int) {
 	d.mu.Lock()
 	hangs := d.hangs
 	if hangs != nil {
-		d.hung++
+		d.hung += counts
 	}
 	d.mu.Unlock()
 	if hangs != nil {
@@ -164,7 +174,7 @@ func (d *simDisk) await() {
 func (d *simDisk) write(fn func()) error {
 	d.await()
 	d.mu.Lock()
-	full, took := d.full, time.Duration(d.r.Int64N(int64(2*time.Millisecond)))
+	full := d.full
 	if full {
 		d.refused++
 	}
@@ -172,156 +182,151 @@ func (d *simDisk) write(fn func()) error {
 	if full {
 		return errSimFull
 	}
-	time.Sleep(took)
+	d.sync(fn)
+	return nil
+}
+
+// sync calls fn after as much time as a sync takes.
+func (d *simDisk) sync(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if took := time.Duration(d.r.Int64N(int64(2 * time.Millisecond))); !d.quick {
+		d.mu.Unlock()
+		time.Sleep(took)
+		d.mu.Lock()
+	}
 	fn()
-	return nil
 }
 
 // has reports whether an entry is durable: in the log, or in a snapshot.
 func (d *simDisk) has(index, term uint64) bool {
+	var e raft.Log
+	log := d.ofProcess()
+	file, at, n, err := log.Place(index)
+	if err == nil && d.synced(file, at, at+n) && log.GetLog(index, &e) == nil {
+		return e.Term == term
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.logs[index]; l != nil {
-		return l.Term == term
+	k := len(d.snapshots)
+	return k > 0 && d.snapshots[k-1].meta.Index >= index
+}
+
+func (d *simDisk) ofProcess() *raftlog.Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log
+}
+
+// synced reports whether a file has content in a range.
+func (d *simDisk) synced(file string, from, to int64) bool {
+	content := make([]byte, to-from)
+	f, err := d.Disk.Open(file)
+	if err == nil {
+		_, err = f.ReadAt(content, from)
 	}
-	n := len(d.snapshots)
-	return n > 0 && d.snapshots[n-1].meta.Index >= index
+	return err == nil && len(bytes.Trim(content, "\x00")) > 0
 }
 
 // newest returns the index and the term of the newest durable entry of the log.
 func (d *simDisk) newest() (index, term uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.logs[d.high]; l != nil {
-		term = l.Term
+	log := d.ofProcess()
+	for i := range log.Sizes {
+		index = i
+		break
 	}
-	return d.high, term
-}
-
-// IsMonotonic implements raft.MonotonicLogStore, as the log of a node does: raft clears the log
-// when it installs a snapshot.
-func (d *simDisk) IsMonotonic() bool { return true }
-
-// FirstIndex implements raft.LogStore.
-func (d *simDisk) FirstIndex() (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.low, nil
-}
-
-// LastIndex implements raft.LogStore.
-func (d *simDisk) LastIndex() (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.high, nil
-}
-
-// GetLog implements raft.LogStore.
-func (d *simDisk) GetLog(index uint64, l *raft.Log) error {
-	d.await()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	got, ok := d.logs[index]
-	if !ok {
-		return raft.ErrLogNotFound
+	var e raft.Log
+	if index > 0 && log.GetLog(index, &e) == nil {
+		term = e.Term
 	}
-	*l = *got
-	return nil
+	return index, term
 }
 
-// StoreLog implements raft.LogStore.
-func (d *simDisk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
-
-// StoreLogs implements raft.LogStore.
-func (d *simDisk) StoreLogs(logs []*raft.Log) error {
-	own := make([]*raft.Log, len(logs))
-	for i, l := range logs {
-		c := *l
-		own[i] = &c
+// bytes returns the size of all durable entries.
+func (d *simDisk) bytes() (sum int) {
+	for _, n := range d.ofProcess().Sizes {
+		sum += n
 	}
-	return d.write(func() {
-		for _, l := range own {
-			d.logs[l.Index] = l
-			if d.low == 0 {
-				d.low = l.Index
-			}
-			d.high = max(d.high, l.Index)
-		}
-	})
+	return sum
 }
 
-// DeleteRange implements raft.LogStore.
-func (d *simDisk) DeleteRange(from, to uint64) error {
+// Create implements raftlog.Disk.
+func (d *simDisk) Create(name string) (raftlog.File, error) {
 	d.mu.Lock()
-	if d.full && to < d.high {
+	full := d.full
+	if full {
 		d.postponed++
-		d.mu.Unlock()
-		return errSimFull
 	}
 	d.mu.Unlock()
-	return d.write(func() {
-		if len(d.logs) == 0 {
-			return
-		}
-		for i := from; i <= to; i++ {
-			delete(d.logs, i)
-		}
-		if from <= d.low {
-			d.low = to + 1
-		}
-		if to >= d.high {
-			d.high = from - 1
-		}
-		if d.low > d.high {
-			d.low, d.high = 0, 0
-		}
-	})
-}
-
-// Set implements raft.StableStore.
-func (d *simDisk) Set(key, val []byte) error {
-	val = bytes.Clone(val)
-	return d.write(func() { d.kv[string(key)] = val })
-}
-
-// Get implements raft.StableStore.
-func (d *simDisk) Get(key []byte) ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v, ok := d.kv[string(key)]; ok {
-		return bytes.Clone(v), nil
+	if full {
+		return nil, errSimFull
 	}
-	return nil, errSimNotThere
+	f, err := d.Disk.Create(name)
+	return &simFile{File: f, disk: d}, err
 }
 
-// SetUint64 implements raft.StableStore. A full disk accepts it, too: if it fails, raft
-// rightly ends the whole process, which would end the test.
-func (d *simDisk) SetUint64(key []byte, val uint64) error {
-	d.await()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.numbers[string(key)] = val
+// Open implements raftlog.Disk.
+func (d *simDisk) Open(name string) (raftlog.File, error) {
+	f, err := d.Disk.Open(name)
+	return &simFile{File: f, disk: d}, err
+}
+
+// Set implements raftlog.Disk. A full disk accepts a term, too: if it fails, the node has to end.
+func (d *simDisk) Set(key, val []byte) (err error) {
+	if !bytes.HasSuffix(key, []byte("LastVoteCand")) {
+		d.await()
+		return d.Disk.Set(key, val)
+	}
+	return cmp.Or(d.write(func() { err = d.Disk.Set(key, val) }), err)
+}
+
+// simFile is a file. What is written has an effect when it is synced.
+type simFile struct {
+	raftlog.File
+	disk *simDisk
+
+	mu      sync.Mutex
+	pending []simWrite
+}
+
+type simWrite struct {
+	at      int64
+	content []byte
+}
+
+// ReadAt implements raftlog.File.
+func (f *simFile) ReadAt(p []byte, at int64) (int, error) {
+	f.disk.await()
+	return f.File.ReadAt(p, at)
+}
+
+// WriteAt implements raftlog.File.
+func (f *simFile) WriteAt(p []byte, at int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, simWrite{at, bytes.Clone(p)})
+	return len(p), nil
+}
+
+// Sync implements raftlog.File. A full disk refuses what is appended, and takes what replaces a sector.
+func (f *simFile) Sync() error {
+	f.mu.Lock()
+	pending := f.pending
+	f.pending = nil
+	f.mu.Unlock()
+	apply := func() {
+		for _, w := range pending {
+			_, _ = f.File.WriteAt(w.content, w.at) // never fails
+		}
+	}
+	for _, w := range pending {
+		if bytes.HasPrefix(w.content, []byte("osql")) { // entries, or the removal of some
+			return f.disk.write(apply)
+		}
+	}
+	f.disk.stall(0)
+	f.disk.sync(apply)
 	return nil
-}
-
-// GetUint64 implements raft.StableStore.
-func (d *simDisk) GetUint64(key []byte) (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.numbers[string(key)], nil
-}
-
-// Close implements io.Closer.
-func (d *simDisk) Close() error { return nil }
-
-// Sizes implements raftlog.Store.
-func (d *simDisk) Sizes(yield func(index uint64, bytes int) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i := d.high; d.logs[i] != nil && yield(i, transport.EntryBytes(d.logs[i])); i-- {
-	}
 }
 
 // simSnapshot is a complete snapshot.
@@ -332,8 +337,11 @@ type simSnapshot struct {
 
 const simSnapshotsKept = 2
 
+// simSnapshots are the snapshots of a disk.
+type simSnapshots struct{ *simDisk }
+
 // Create implements raft.SnapshotStore.
-func (d *simDisk) Create(
+func (d simSnapshots) Create(
 	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, _ raft.Transport,
 ) (raft.SnapshotSink, error) {
 	d.mu.Lock()
@@ -343,14 +351,14 @@ func (d *simDisk) Create(
 		return nil, errSimFull
 	}
 	d.made++
-	return &simSink{disk: d, snapshot: simSnapshot{meta: raft.SnapshotMeta{
+	return &simSink{disk: d.simDisk, snapshot: simSnapshot{meta: raft.SnapshotMeta{
 		Version: version, ID: fmt.Sprintf("%d-%d-%d", term, index, d.made), Index: index, Term: term,
 		Configuration: c.Clone(), ConfigurationIndex: cIndex,
 	}}}, nil
 }
 
 // List implements raft.SnapshotStore.
-func (d *simDisk) List() ([]*raft.SnapshotMeta, error) {
+func (d simSnapshots) List() ([]*raft.SnapshotMeta, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var metas []*raft.SnapshotMeta
@@ -362,7 +370,7 @@ func (d *simDisk) List() ([]*raft.SnapshotMeta, error) {
 }
 
 // Open implements raft.SnapshotStore.
-func (d *simDisk) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+func (d simSnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.snapshots {

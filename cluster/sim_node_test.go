@@ -16,6 +16,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/cluster/membership"
+	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 	"osqueue/storage"
 )
@@ -182,7 +183,10 @@ func (n *simNode) tryStart() error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{
 		Name: n.name, Level: hclog.Warn, Output: c.world.trace, DisableTime: true,
 	})
-	cfg.testEnv = &testEnv{id: disk.id, log: disk, snapshots: disk, witness: disk, net: l.end, observe: func(r *replica) raft.FSM {
+	cfg.testEnv = &testEnv{id: disk.id, disk: disk, snapshots: simSnapshots{disk}, net: l.end, observe: func(r *replica, log *raftlog.Log) raft.FSM {
+		disk.mu.Lock()
+		defer disk.mu.Unlock()
+		disk.log = log
 		return &simObserver{replica: r, life: l}
 	}}
 	if c.holdsLevel && !n.upgraded {

@@ -29,7 +29,7 @@ func replicaAt(t *testing.T, index uint64) *replica {
 // The state in a snapshot must not be newer than the index of the snapshot.
 func TestSnapshotsOfAnotherIndexAreRefused(t *testing.T) {
 	below := raft.NewInmemSnapshotStore()
-	store := raftlog.New(raftlog.Memory(), raftlog.Options{}).Snapshots(below)
+	store := openLog(t, raftlog.Memory(), raftlog.Options{}).Snapshots(below)
 	write := func(s raft.SnapshotStore, r *replica, index uint64) error {
 		f, err := r.Snapshot()
 		if err != nil {

@@ -18,11 +18,10 @@ func BenchmarkStoreLogs(b *testing.B) {
 }
 
 func benchmarkStore(b *testing.B, state raft.RaftState, entries, size int) {
-	d, err := Open(b.TempDir(), nil)
+	l, err := OpenDir(b.TempDir(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := New(d, Options{})
 	l.Serve(&node{state: state, voters: 3})
 	data, last := make([]byte, size), uint64(0)
 	b.ReportAllocs()

@@ -17,7 +17,7 @@ import (
 
 const boltLockTimeout = 2 * time.Second
 
-func openBolt(path string) (stableStore, error) {
+func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	if err := checkBolt(path); err != nil {
 		return nil, boltError(err)
 	}
@@ -50,10 +50,10 @@ func boltError(err error) error {
 // type meta): 16 bytes of page header, then the fields below.
 const (
 	pageHeader  = 16
-	metaMagic   = 0xED0CDAED
-	metaVersion = 2
-	metaSum     = 56 // offset of the checksum (FNV-1a, 64 bits) of the bytes before it
-	metaSize    = metaSum + 8
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+	rootSum     = 56 // offset of the checksum (FNV-1a, 64 bits) of the bytes before it
+	rootSize    = rootSum + 8
 )
 
 // checkBolt checks a bolt file before it is opened for writing. The file may be missing.
@@ -112,14 +112,14 @@ func checkRoots(f io.ReaderAt) error {
 
 // checkRoot checks the root of the page at offset at and returns the page size in it.
 func checkRoot(f io.ReaderAt, at int64) (pageSize uint32, err error) {
-	var m [metaSize]byte
+	var m [rootSize]byte
 	if _, err := f.ReadAt(m[:], at+pageHeader); err != nil {
 		return 0, fmt.Errorf("read the root at byte %d: %w: %w", at, err, ErrDamaged)
 	}
 	h := fnv.New64a()
-	_, _ = h.Write(m[:metaSum])
+	_, _ = h.Write(m[:rootSum])
 	word := binary.NativeEndian.Uint32
-	if word(m[0:]) != metaMagic || word(m[4:]) != metaVersion || binary.NativeEndian.Uint64(m[metaSum:]) != h.Sum64() {
+	if word(m[0:]) != boltMagic || word(m[4:]) != boltVersion || binary.NativeEndian.Uint64(m[rootSum:]) != h.Sum64() {
 		return 0, fmt.Errorf("the root at byte %d: %w", at, ErrDamaged)
 	}
 	return word(m[8:]), nil

@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func mustOpen(t *testing.T, dir string) *Disk {
+func mustOpen(t *testing.T, dir string) *Log {
 	t.Helper()
-	l, err := Open(dir, nil)
+	l, err := OpenDir(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +39,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// entry returns a log entry with a unique command.
-func entry(i uint64) *raft.Log {
-	return &raft.Log{Index: i, Term: 1 + i/10, Type: raft.LogCommand, Data: fmt.Appendf(nil, "command %d %s", i, bytes.Repeat([]byte{byte(i)}, 100))}
-}
-
 // fill writes n entries, votes and a term, in the order in which raft does.
-func fill(t *testing.T, l *Disk, n uint64) {
+func fill(t *testing.T, l *Log, n uint64) {
 	t.Helper()
 	must(t, l.SetUint64([]byte("CurrentTerm"), 6), l.SetUint64([]byte("CurrentTerm"), 7),
 		l.SetUint64([]byte("LastVoteTerm"), 7), l.Set([]byte("LastVoteCand"), []byte("n2")))
@@ -55,12 +50,12 @@ func fill(t *testing.T, l *Disk, n uint64) {
 }
 
 // holds checks that the log has the data that fill wrote, and nothing else.
-func holds(t *testing.T, l *Disk, n uint64) {
+func holds(t *testing.T, l *Log, n uint64) {
 	t.Helper()
 	must(t, asFilled(l, n))
 }
 
-func asFilled(l *Disk, n uint64) error {
+func asFilled(l *Log, n uint64) error {
 	for i := uint64(1); i <= n; i++ {
 		if err := sameEntry(l, i); err != nil {
 			return err
@@ -74,13 +69,13 @@ func asFilled(l *Disk, n uint64) error {
 	return nil
 }
 
-func sameEntry(l *Disk, i uint64) error {
+func sameEntry(l *Log, i uint64) error {
 	var got raft.Log
 	if err := l.GetLog(i, &got); err != nil {
 		return err
 	}
 	want := entry(i)
-	if got.Index != want.Index || got.Term != want.Term || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) || len(got.Extensions) > 0 {
+	if got.Index != want.Index || got.Term != want.Term || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) || !bytes.Equal(got.Extensions, want.Extensions) {
 		return fmt.Errorf("entry %d: %+v", i, got)
 	}
 	return nil
@@ -101,7 +96,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 // heartbeat handler do.
 func TestVotesOfManyGoroutines(t *testing.T) {
 	dir := t.TempDir()
-	l := New(mustOpen(t, dir), Options{})
+	l := mustOpen(t, dir)
 	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
 	var group errgroup.Group
 	for g := range uint64(4) {
@@ -129,10 +124,10 @@ func TestAVoteThatWasCutInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
-	must(t, l.seal(term, number(1), nil), l.seal(cand, []byte("n1"), nil), l.Close())
+	must(t, votes{l.disk}.seal(term, number(1), nil), votes{l.disk}.seal(cand, []byte("n1"), nil), l.Close())
 	l = mustOpen(t, dir)
 	must(t, l.SetUint64(term, 7), l.Set(cand, []byte("n2")))
-	must(t, l.seal(term, number(8), number(7)), l.seal(cand, []byte("n3"), []byte("n2")), l.Close())
+	must(t, votes{l.disk}.seal(term, number(8), number(7)), votes{l.disk}.seal(cand, []byte("n3"), []byte("n2")), l.Close())
 	l = mustOpen(t, dir)
 	holds(t, l, 0)
 	must(t, l.Close())
@@ -142,12 +137,12 @@ func TestAWrongVoteIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	fill(t, l, 3)
-	must(t, l.stable.Set([]byte("CurrentTerm"), number(3)))
+	must(t, l.disk.Set([]byte("CurrentTerm"), number(3)))
 	if _, err := l.GetUint64([]byte("CurrentTerm")); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}
 	must(t, l.Close())
-	if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+	if _, err := OpenDir(dir, Options{}); !errors.Is(err, ErrDamaged) {
 		t.Fatalf("it opens: %v", err)
 	}
 }
@@ -169,7 +164,7 @@ const written = 40
 
 // reopened opens the log of a directory and returns the exit code for its content.
 func reopened(dir string) int {
-	l, err := Open(dir, nil)
+	l, err := OpenDir(dir, Options{})
 	if errors.Is(err, ErrDamaged) {
 		return refused
 	}
@@ -201,7 +196,7 @@ func TestDamagedFiles(t *testing.T) {
 	for range 60 {
 		damaged := filepath.Join(t.TempDir(), "data")
 		must(t, os.CopyFS(damaged, os.DirFS(dir)))
-		damage(t, rng, damaged)
+		spoil(t, rng, damaged)
 		end, out := reopenedElsewhere(damaged)
 		ends[end]++
 		switch end {
@@ -231,9 +226,9 @@ func reopenedElsewhere(dir string) (exit int, out []byte) {
 	return cmd.ProcessState.ExitCode(), out
 }
 
-// damage cuts off the end of a file below dir, or flips a bit in it. In a segment, which is
+// spoil cuts off the end of a file below dir, or flips a bit in it. In a segment, which is
 // mostly zeros, it flips bits among the entries.
-func damage(t *testing.T, rng *rand.Rand, dir string) {
+func spoil(t *testing.T, rng *rand.Rand, dir string) {
 	t.Helper()
 	var files []string
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -265,7 +260,7 @@ func TestAMissingPartIsNoticed(t *testing.T) {
 		l := mustOpen(t, dir)
 		fill(t, l, 3)
 		must(t, l.Close(), os.RemoveAll(filepath.Join(dir, "raft", name)))
-		if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+		if _, err := OpenDir(dir, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without %s it opens: %v", name, err)
 		}
 	}
@@ -275,8 +270,8 @@ func TestAMissingPartIsNoticed(t *testing.T) {
 func TestAVoteWithoutChecksumIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
-	must(t, l.stable.Set([]byte("LastVoteCand"), []byte("n3")), l.Close())
-	if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+	must(t, l.disk.Set([]byte("LastVoteCand"), []byte("n3")), l.Close())
+	if _, err := OpenDir(dir, Options{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("it opens: %v", err)
 	}
 }

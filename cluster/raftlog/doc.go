@@ -10,14 +10,19 @@
 //
 // # Layers
 //
-//	raft -> Log -> Store, which is Disk: segment.Log (entries), votes (raft-boltdb with checksums)
+//	raft -> Log -> Disk: files (segments), votes (raft-boltdb), the witness
 //
-// Log has everything between raft and the files:
+// Log is the only type with state between raft and the files, and Disk the only interface below it: a directory,
+// memory, or the disk of a test. Log has:
 //
 //   - the newest entries in memory (tail.go): a cache, and behind it the queue of a leader's entries
 //     that are not durable. raft sends them while they are written; transport.Outbound keeps the answers
 //     of followers back until Await returns;
-//   - the watchdog (watchdog.go), which sees every access to the disk;
+//   - the segments (segments.go, frame.go, recover.go): where each durable entry is, in files that were
+//     filled with zeros once and are used again, so that an append is one write and one fdatasync;
+//   - the duty (duty.go), which prepares segments and records where the log starts, while appends continue;
+//   - the votes and terms with checksums (votes.go, bolt.go);
+//   - the watchdog (watchdog.go), which sees every access for which raft waits, and the record of the start;
 //   - the witness (witness.go), a file that claims what the log has, so that a lost or older log is
 //     noticed;
 //   - the base (snapshots.go), the entry of the newest snapshot, which raft asks for behind a
@@ -32,30 +37,37 @@
 //	                 +-- written, synced --> cached -- 1024 newer ones, 4 MiB --> on the disk only
 //	others: ---------+
 //
-// Log works, until a write fails:
+// Log writes one thing at a time, until a write fails:
 //
-//	works -- a write fails --> fatal: the node is cut off --> err is set: nothing is written any more
+//	idle -- writeQueue, or beginLocked --> writing -- endLocked --> idle
+//	                                          |
+//	                                          +-- fails --> fatal: the node is cut off --> err is set: no write begins
 //
-// # Locks
+// Beside that the duty uses other files (maintains), and the witness is written (saving): an append waits for
+// neither, except when it needs a segment. The duty reports its failures in the same way.
 //
-// Log.mu guards all that is in memory, and is not held during an access to the disk. Log.disk, a
-// semaphore, is held by the one write that is under way; a holder takes mu for a moment. The
-// witness is written under a lock of its own, because an append must not wait for that fsync. The
-// order is disk, witness.mu, mu.
+// # The lock
+//
+// Log.mu guards all state. A goroutine releases it in two places only: unlocked, which runs one access to the disk,
+// and waitLocked, which waits until another goroutine has changed the state. "A write is under way" is
+// therefore a state, which its readers find while the disk works or hangs, and not a lock.
 //
 // # Durability
 //
 // A node that follows confirms an entry when it is durable. On a leader, raft counts its own entry
 // when it is queued, but commits it only with the answer of a follower, which waits until the entry
 // is durable here. Queued entries are written in order and alone, and a term, a vote, a change of
-// the voters and a removal wait for them. After a write that failed nothing is written: a direct
-// write that waited for the queue checks for that when it has the disk. DESIGN.md has the rules, and the proof.
+// the voters and a removal of the end wait for them. After a write that failed none begins. DESIGN.md has the
+// rules and the proof, SEGMENTS.md the format of the files and the argument for power cuts.
 //
 // # Failure stance
 //
 //   - A disk that hangs is fatal after Options.Stall, for the log and for snapshots.
-//   - A write that fails, for example on a full disk, is fatal. Removing the start of the log is
-//     not, and neither are a snapshot and an update of the witness: the next attempt may succeed.
+//   - A write that fails, for example on a full disk, is fatal, and nothing is written after it: a second fsync
+//     after a failed one reports success although the data may be lost. That includes the record of the start,
+//     which needs no room. A segment that cannot be prepared ahead, a snapshot and an update of the witness are
+//     not fatal: the next attempt may succeed.
+//   - An interrupted write at the end of the log is removed when the log is opened.
 //   - Data that differs from the written data is ErrDamaged, when the log is opened (which reads
 //     everything once) or when an entry is read later. It is permanent: the node must not start, or
 //     must stop. The operator deletes its data directory; the node returns as a new member and gets

@@ -1,11 +1,12 @@
 package raftlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"path/filepath"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -13,17 +14,6 @@ import (
 
 	"osqueue/cluster/transport"
 )
-
-// Store is the disk of a Log, which has entries and votes. A write is durable when it has returned.
-// Entries may be read at any time; Log makes at most one other call at a time.
-type Store interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
-	// Sizes calls yield with the index and the size in bytes of each entry, the newest first, until
-	// yield returns false. It does not read the disk. yield must not call the store.
-	Sizes(yield func(index uint64, bytes int) bool)
-}
 
 // Raft has the methods of *raft.Raft that Log calls.
 type Raft interface {
@@ -35,50 +25,115 @@ type Raft interface {
 // Options are the settings of a Log.
 type Options struct {
 	Stall   time.Duration   // longest access of up to transport.AppendMaxBytes; a larger one may take more in proportion
-	Fatal   func(error)     // called when the node must end, maybe several times
+	Fatal   func(error)     // called when the node must end, maybe several times; nil: nothing is called
 	Before  func()          // called at the start of each write, unless nil
 	Closing <-chan struct{} // closed when the node is being closed
 	Logger  hclog.Logger    // nil: no log
+
+	Size   int64 // of a new segment in bytes, a multiple of 4096; 0: 8 MiB
+	Spares int   // number of empty segments that are prepared; 0: 2; below 0: none before they are needed
+	Keep   int   // most empty segments that are kept after a truncation; 0: 8
+
+	inline bool // no goroutine: an append prepares segments itself, and tests call workLocked
+}
+
+func (o Options) withDefaults() Options {
+	o.Size, o.Spares, o.Keep = cmp.Or(o.Size, defaultSize), cmp.Or(o.Spares, defaultSpares), cmp.Or(o.Keep, defaultKeep)
+	if o.Fatal == nil {
+		o.Fatal = func(error) {}
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	return o
 }
 
 // Log is the log and the votes of one raft node. It implements raft.LogStore, raft.StableStore,
 // raft.MonotonicLogStore and transport.Position, and is safe for concurrent use, except that only
 // one goroutine may call StoreLogs, as raft's main goroutine does. doc.go has the states.
 type Log struct {
-	store     Store
+	disk      Disk
 	opts      Options
-	disk      chan struct{}        // capacity 1: full during a write to the store, and during an access to the votes
-	raft      atomic.Pointer[Raft] // nil until Serve
-	snapshots raft.SnapshotStore   // nil until Snapshots
-	witness   *witness             // nil until Witness
+	snapshots raft.SnapshotStore // nil until Snapshots
+	poke      chan struct{}      // signals saveOften that the term or the vote is new; capacity 1
+	build     builder            // of the write under way
 
-	mu      sync.Mutex // guards the fields below; it is not held during an access to the disk
-	tail    tail
-	durable Witnessed     // what the store has
-	base    base          // newest entry that a snapshot has replaced
-	err     error         // of the write that failed: nothing is written after it
-	writing bool          // a goroutine writes the queue
-	changed chan struct{} // closed after each append, and when err is set; nil: nobody waits
-	running map[*access]struct{}
+	mu       sync.Mutex // guards the fields below; unlocked releases it during an access to the disk
+	raft     Raft       // nil until Serve
+	segments            // what the disk has
+	tail     tail
+	durable  Witnessed // what the witness may claim
+	witness  witness
+	base     base          // newest entry that a snapshot has replaced
+	err      error         // of the write that failed: no write begins after it
+	writing  bool          // the end of the log, a term or a vote is being written, or one of these read
+	direct   int           // number of goroutines for which the queue must leave the next write
+	queues   bool          // a goroutine writes the queue
+	changed  chan struct{} // closed by signalLocked; nil: nobody waits
+	running  map[*access]struct{}
+
+	maintains  bool  // the goroutine of maintainLocked runs
+	metaDue    bool  // the record in meta is to be written
+	wanted     bool  // an append waits for a spare
+	unprepared error // of the last attempt to prepare a segment; nil: try
 }
 
-// New returns a log in front of a store.
-func New(store Store, o Options) *Log {
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
+var errClosed = errors.New("the raft log is closed")
+
+// Open opens the log on a disk, and creates it if the disk is empty. It reads everything once. The error wraps
+// ErrDamaged if data is damaged or missing. The log closes the disk.
+func Open(d Disk, o Options) (*Log, error) {
+	l := &Log{disk: d, opts: o.withDefaults(), poke: make(chan struct{}, 1), running: make(map[*access]struct{})}
+	err := l.recover(d)
+	if err == nil {
+		err = shielded(votes{d}.checkAll)
 	}
-	return &Log{
-		store: store, opts: o, disk: make(chan struct{}, 1), running: make(map[*access]struct{}),
+	if err != nil {
+		return nil, errors.Join(err, l.segments.close(), d.Close())
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releaseLocked()
+	l.maintainLocked()
+	return l, nil
+}
+
+// OpenDir opens the log in a data directory, and creates it if there is none. It keeps a second process out. The error
+// wraps ErrDamaged if a file is damaged or missing.
+func OpenDir(data string, o Options) (*Log, error) {
+	path := filepath.Join(data, dirName)
+	if err := create(path); err != nil {
+		return nil, fmt.Errorf("create the raft log %s: %w", path, err)
+	}
+	d, err := openDirectory(data)
+	if err == nil {
+		var l *Log
+		if l, err = Open(d, o); err == nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("open the raft log %s: %w", path, err)
 }
 
 // Serve sets the raft node whose entries may be queued. Before the call nothing is queued.
-func (l *Log) Serve(r Raft) { l.raft.Store(&r) }
+func (l *Log) Serve(r Raft) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.raft = r
+}
 
-// Close writes the queue and closes the store.
+// Close writes the queue, waits for the write under way, and closes the disk.
 func (l *Log) Close() error {
-	_ = l.flush() // its error was fatal
-	return l.store.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.flushLocked() // its error was fatal
+	l.beginLocked()
+	defer l.endLocked()
+	l.err = cmp.Or(l.err, errClosed)
+	for l.maintains {
+		l.waitLocked(nil)
+	}
+	return errors.Join(l.segments.close(), l.disk.Close())
 }
 
 // IsMonotonic implements raft.MonotonicLogStore: raft clears the log when it restores a snapshot.
@@ -88,7 +143,8 @@ func (l *Log) IsMonotonic() bool { return true }
 func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 
 // StoreLogs implements raft.LogStore. If the entries may be queued, they are not durable when it
-// returns. Otherwise they are, and so are all entries before them.
+// returns. Otherwise they are, and so are all entries before them. Entries whose indexes do not follow
+// the last one replace the log.
 func (l *Log) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
@@ -98,15 +154,17 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 			return err
 		}
 	}
-	return l.exclusive(func() error { return l.append(logs) })
+	return l.exclusive(func() error { return l.appendLocked(logs) })
 }
 
 // mayQueue reports whether raft needs the answer of another node before it commits the entries.
 // A configuration is never queued: with the new voters, raft may need no other node for the
 // entries before it.
 func (l *Log) mayQueue(logs []*raft.Log) bool {
-	r := l.raft.Load()
-	if r == nil || (*r).State() != raft.Leader {
+	l.mu.Lock()
+	r := l.raft
+	l.mu.Unlock()
+	if r == nil || r.State() != raft.Leader {
 		return false
 	}
 	for _, e := range logs {
@@ -115,7 +173,7 @@ func (l *Log) mayQueue(logs []*raft.Log) bool {
 		}
 	}
 	voters := 0
-	for _, s := range (*r).GetConfiguration().Configuration().Servers {
+	for _, s := range r.GetConfiguration().Configuration().Servers {
 		if s.Suffrage == raft.Voter {
 			voters++
 		}
@@ -139,101 +197,123 @@ func (l *Log) put(logs []*raft.Log) (queued bool, err error) {
 		return false, nil
 	}
 	l.tail.push(logs, size)
-	if !l.writing {
-		l.writing = true
-		go l.run()
+	if !l.queues {
+		l.queues = true
+		go l.writeQueue()
 	}
 	return true, nil
 }
 
-// run writes the queue until it is empty, or until a write has failed. Entries that come in during
+// writeQueue writes the queue until it is empty, or until a write has failed. Entries that come in during
 // a write are written together.
-func (l *Log) run() {
-	for more := true; more; {
-		l.disk <- struct{}{}
-		more = l.writeQueue()
-		<-l.disk
-	}
-}
-
-// writeQueue writes the entries that are queued now. The caller holds the disk. It reports whether
-// there are others to write.
-func (l *Log) writeQueue() (more bool) {
-	l.mu.Lock()
-	logs, err := l.tail.queue(), l.err
-	l.mu.Unlock()
-	if err == nil {
-		err = l.append(logs)
-	}
+func (l *Log) writeQueue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writing = err == nil && len(l.tail.queue()) > 0
-	return l.writing
-}
-
-// append makes entries durable: the first ones of the queue, or others while nothing is queued. The
-// caller holds the disk.
-func (l *Log) append(logs []*raft.Log) error {
-	err := l.write("append to the raft log", bytesOf(logs), func() error { return l.store.StoreLogs(logs) })
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.durable.Index = logs[len(logs)-1].Index
-	l.tail.stored(logs)
-	l.signalLocked()
-	return nil
-}
-
-// write performs a write that the node cannot do without. The caller holds the disk. If the write fails, it is fatal
-// first, so that this node sends nothing more, and nothing is written after it.
-func (l *Log) write(what string, bytes int, fn func() error) error {
-	err := l.Watch(what, bytes, func() error {
-		if l.opts.Before != nil {
-			l.opts.Before()
+	for l.err == nil && len(l.tail.queue()) > 0 {
+		if l.writing || l.direct > 0 {
+			l.waitLocked(nil)
+			continue
 		}
-		return fn()
+		l.writing = true
+		_ = l.appendLocked(l.tail.queue()) // its error was fatal
+		l.endLocked()
+	}
+	l.queues = false
+}
+
+// appendLocked makes entries durable: the first ones of the queue, or others while nothing is queued. It has begun.
+func (l *Log) appendLocked(logs []*raft.Log) error {
+	return l.write("append to the raft log", bytesOf(logs), func() error {
+		if err := l.check(logs); err != nil {
+			return err
+		}
+		if err := l.frames(logs); err != nil {
+			return err
+		}
+		l.durable.Index = logs[len(logs)-1].Index
+		l.tail.stored(logs)
+		l.tail.remove(0, l.first-1) // it may have been removed meanwhile
+		return nil
 	})
+}
+
+// write performs a write that the node cannot do without. fn releases mu during an access to the disk. If fn fails,
+// that is fatal first, so that this node sends nothing more, and no write begins after it.
+func (l *Log) write(what string, bytes int, fn func() error) error {
+	a := l.enterLocked(what, bytes)
+	if l.opts.Before != nil {
+		_ = l.unlocked(func() error { l.opts.Before(); return nil })
+	}
+	err := fn()
+	delete(l.running, a)
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", what, err)
-	l.opts.Fatal(err)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
+	_ = l.unlocked(func() error { l.opts.Fatal(err); return nil })
+	l.err = cmp.Or(l.err, err)
 	l.signalLocked()
 	return err
+}
+
+// unlocked releases mu during an access to the disk.
+func (l *Log) unlocked(fn func() error) error {
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	return fn()
+}
+
+// failed returns the error after which no write may begin.
+func (l *Log) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 // exclusive calls fn, which writes to the disk, after the entries that are queued at the time of
 // the call are durable, and while nothing else is written. If a write has failed, it returns the
 // error of that instead.
 func (l *Log) exclusive(fn func() error) error {
-	if err := l.flush(); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.exclusiveLocked(fn)
+}
+
+func (l *Log) exclusiveLocked(fn func() error) error {
+	if err := l.flushLocked(); err != nil {
 		return err
 	}
-	l.disk <- struct{}{}
-	defer func() { <-l.disk }()
-	l.mu.Lock()
-	err := l.err // of entries that came in since flush, too
-	l.mu.Unlock()
-	if err != nil {
-		return err
+	l.beginLocked()
+	defer l.endLocked()
+	if l.err != nil { // maybe of entries that came in since the flush
+		return l.err
 	}
 	return fn()
 }
 
-// flush waits until the entries that are in the queue now are durable.
-func (l *Log) flush() error {
-	l.mu.Lock()
-	last := uint64(0)
-	if q := l.tail.queue(); len(q) > 0 {
-		last = q[len(q)-1].Index
+// beginLocked waits for the write under way, and begins one.
+func (l *Log) beginLocked() {
+	l.direct++
+	for l.writing {
+		l.waitLocked(nil)
 	}
-	l.mu.Unlock()
-	return l.Await(last, nil)
+	l.direct--
+	l.writing = true
+}
+
+// endLocked ends the write that this goroutine has begun.
+func (l *Log) endLocked() {
+	l.writing = false
+	l.signalLocked()
+}
+
+// flushLocked waits until the entries that are in the queue now are durable.
+func (l *Log) flushLocked() error {
+	q := l.tail.queue()
+	if len(q) == 0 {
+		return nil
+	}
+	return l.awaitLocked(q[len(q)-1].Index, nil)
 }
 
 var errCut = errors.New("the entries are not durable, and this node has no contact with the others")
@@ -243,6 +323,10 @@ var errCut = errors.New("the entries are not durable, and this node has no conta
 func (l *Log) Await(index uint64, stop <-chan struct{}) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.awaitLocked(index, stop)
+}
+
+func (l *Log) awaitLocked(index uint64, stop <-chan struct{}) error {
 	for {
 		q := l.tail.queue()
 		switch {
@@ -272,7 +356,7 @@ func (l *Log) waitLocked(stop <-chan struct{}) bool {
 	}
 }
 
-// signalLocked wakes those that wait for the queue.
+// signalLocked wakes all goroutines that wait for a change of the state.
 func (l *Log) signalLocked() {
 	if l.changed != nil {
 		close(l.changed)
@@ -282,83 +366,133 @@ func (l *Log) signalLocked() {
 
 // GetLog implements raft.LogStore. A damaged entry is fatal: it must not be applied or sent to
 // other nodes, and reading it again does not help. An entry that the log does not have may be the
-// base, see baseEntry.
+// base, see baseLocked. Entries can be read after a write has failed, too.
 func (l *Log) GetLog(index uint64, e *raft.Log) error {
-	err := l.get(index, e)
-	if errors.Is(err, raft.ErrLogNotFound) && l.baseEntry(index, e) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.getLocked(index, e)
+	if errors.Is(err, raft.ErrLogNotFound) && l.baseLocked(index, e) {
 		return nil
 	}
 	return err
 }
 
-// get reads an entry from memory or from the disk.
-func (l *Log) get(index uint64, e *raft.Log) error {
-	l.mu.Lock()
-	c := l.tail.at(index)
-	l.mu.Unlock()
-	if c != nil {
+// getLocked reads an entry from memory or from the disk.
+func (l *Log) getLocked(index uint64, e *raft.Log) error {
+	if c := l.tail.at(index); c != nil {
 		*e = *c
 		return nil
 	}
-	err := l.Watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })
-	if errors.Is(err, ErrDamaged) {
-		l.opts.Fatal(err)
+	s, p, ok := l.find(index)
+	if !ok {
+		return raft.ErrLogNotFound
 	}
-	return err
+	a := l.enterLocked("read the raft log", 0)
+	defer delete(l.running, a)
+	for {
+		err := l.unlocked(func() error { return s.read(l.salt, p, index, e) })
+		if err == nil {
+			return nil
+		}
+		again, at, ok := l.find(index)
+		switch {
+		case !ok:
+			return raft.ErrLogNotFound
+		case again != s: // the segment was used again meanwhile
+			s, p = again, at
+			continue
+		}
+		err = fmt.Errorf("entry %d in %s: %w", index, s.name, err)
+		if errors.Is(err, ErrDamaged) {
+			_ = l.unlocked(func() error { l.opts.Fatal(err); return nil })
+		}
+		return err
+	}
 }
 
 // FirstIndex implements raft.LogStore.
 func (l *Log) FirstIndex() (uint64, error) {
-	if err := l.flush(); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.firstLocked()
+}
+
+func (l *Log) firstLocked() (uint64, error) {
+	if err := l.flushLocked(); err != nil || l.first == l.next {
 		return 0, err
 	}
-	return l.store.FirstIndex()
+	return l.first, nil
 }
 
 // LastIndex implements raft.LogStore.
 func (l *Log) LastIndex() (uint64, error) {
-	if err := l.flush(); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.flushLocked(); err != nil {
 		return 0, err
 	}
-	return l.store.LastIndex()
+	return l.last(), nil
 }
 
-// DeleteRange implements raft.LogStore. Raft removes the start of the log from a goroutine of its
-// own, while entries may come in; this may fail until there is room again. It removes the end of
-// the log if others have replaced it, or the log if a snapshot has replaced it: a node that cannot
-// write is stopped then, too.
+// DeleteRange implements raft.LogStore. The range must contain the start or the end of the log. The removal
+// of the start only changes memory, and becomes durable a little later: raft removes only entries that are in
+// a snapshot, so they may return. That of the end is durable when DeleteRange returns: others have replaced it,
+// or a snapshot has replaced the log.
 func (l *Log) DeleteRange(from, to uint64) error {
-	return l.exclusive(func() error {
-		last, err := l.store.LastIndex()
-		if err != nil {
+	from = max(from, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to < l.last() {
+		_, err := l.deleteStartLocked(from, to)
+		return err
+	}
+	return l.exclusiveLocked(func() error {
+		if done, err := l.deleteStartLocked(from, to); done || err != nil {
 			return err
 		}
-		l.mu.Lock()
 		l.tail.remove(from, to)
-		l.mu.Unlock()
-		if to < last {
-			return l.Watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })
-		}
 		return l.write("shorten the raft log", 0, func() error {
-			if err := l.mayLose(from); err != nil {
+			if err := l.unlocked(func() error { return l.mayLose(from) }); err != nil {
 				return err
 			}
-			if err := l.lower(from); err != nil {
+			if err := l.lowerLocked(from); err != nil {
 				return err
 			}
-			return l.store.DeleteRange(from, to)
+			s, err := l.room(1)
+			if err != nil {
+				return err
+			}
+			if from <= l.first {
+				from = 1 // also what was removed before, and is not recorded yet
+			}
+			return l.frame(s, frame{kind: kindTruncate, length: frameHeader, first: from}, nil)
 		})
 	})
+}
+
+// deleteStartLocked removes a range that does not contain the end of the log. done is false if it
+// does.
+func (l *Log) deleteStartLocked(from, to uint64) (done bool, err error) {
+	if l.err != nil {
+		return false, l.err
+	}
+	if done, err = l.cutStart(from, to); done {
+		l.tail.remove(from, to)
+		l.releaseLocked()
+	}
+	return done, err
 }
 
 // mayLose returns an error if the log must not lose its end from an index on: this node has
 // confirmed committed entries there, and the disk has no snapshot that contains them.
 func (l *Log) mayLose(from uint64) error {
-	r := l.raft.Load()
+	l.mu.Lock()
+	r := l.raft
+	l.mu.Unlock()
 	if r == nil {
 		return nil
 	}
-	committed := (*r).CommitIndex()
+	committed := r.CommitIndex()
 	if newest := l.newestSnapshot().index; from <= committed && newest < committed {
 		return fmt.Errorf("entry %d is committed, and the newest snapshot on the disk is that of entry %d: this node keeps entry %d "+
 			"and what follows", committed, newest, from)
@@ -369,7 +503,9 @@ func (l *Log) mayLose(from uint64) error {
 // Set implements raft.StableStore.
 func (l *Log) Set(key, val []byte) error {
 	return l.exclusive(func() error {
-		return l.write("write raft's vote", 0, func() error { return l.store.Set(key, val) })
+		return l.write("write raft's vote", 0, func() error {
+			return l.unlocked(func() error { return votes{l.disk}.set(key, val) })
+		})
 	})
 }
 
@@ -380,11 +516,13 @@ func (l *Log) Set(key, val []byte) error {
 // vote in a term that is not stored, because votes are stored too.
 func (l *Log) SetUint64(key []byte, val uint64) error {
 	err := l.exclusive(func() error {
-		err := l.write("write raft's term", 0, func() error { return l.store.SetUint64(key, val) })
-		if err == nil {
-			l.voted(string(key), val)
-		}
-		return err
+		return l.write("write raft's term", 0, func() error {
+			err := l.unlocked(func() error { return votes{l.disk}.set(key, number(val)) })
+			if err == nil {
+				l.votedLocked(string(key), val)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		<-l.opts.Closing
@@ -394,23 +532,50 @@ func (l *Log) SetUint64(key []byte, val uint64) error {
 
 // Get implements raft.StableStore.
 func (l *Log) Get(key []byte) (val []byte, err error) {
-	l.disk <- struct{}{}
-	defer func() { <-l.disk }()
-	err = l.Watch("read raft's vote", 0, func() (err error) { val, err = l.store.Get(key); return err })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beginLocked()
+	defer l.endLocked()
+	a := l.enterLocked("read raft's votes", 0)
+	defer delete(l.running, a)
+	err = l.unlocked(func() (err error) { val, err = votes{l.disk}.get(key); return err })
 	return val, err
 }
 
 // GetUint64 implements raft.StableStore.
-func (l *Log) GetUint64(key []byte) (val uint64, err error) {
-	l.disk <- struct{}{}
-	defer func() { <-l.disk }()
-	err = l.Watch("read raft's term", 0, func() (err error) { val, err = l.store.GetUint64(key); return err })
-	return val, err
+func (l *Log) GetUint64(key []byte) (uint64, error) {
+	val, err := l.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	return toNumber(key, val)
 }
 
 // Sizes calls yield with the index and the size in bytes of each durable entry, the newest first,
 // until yield returns false. yield must not call the log.
-func (l *Log) Sizes(yield func(index uint64, bytes int) bool) { l.store.Sizes(yield) }
+func (l *Log) Sizes(yield func(index uint64, bytes int) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range slices.Backward(l.live) {
+		for i, p := range slices.Backward(s.places) {
+			if index := s.first + uint64(i); index < l.first || !yield(index, int(p.length)) {
+				return
+			}
+		}
+	}
+}
+
+// Place returns the file of a durable entry, and the bytes in it that have the entry, whole sectors.
+func (l *Log) Place(index uint64) (file string, offset, length int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, p, ok := l.find(index)
+	if !ok {
+		return "", 0, 0, raft.ErrLogNotFound
+	}
+	at, end := p.pos/payloadSize, (p.pos+p.length-1)/payloadSize
+	return s.name, int64(at) * sectorSize, int64(end-at+1) * sectorSize, nil
+}
 
 func bytesOf(logs []*raft.Log) (sum int) {
 	for _, e := range logs {
@@ -420,7 +585,8 @@ func bytesOf(logs []*raft.Log) (sum int) {
 }
 
 var (
-	_ Store                  = (*Log)(nil)
 	_ raft.MonotonicLogStore = (*Log)(nil)
+	_ raft.LogStore          = (*Log)(nil)
+	_ raft.StableStore       = (*Log)(nil)
 	_ transport.Position     = (*Log)(nil)
 )

@@ -37,41 +37,45 @@ func (configuration) Error() error                        { return nil }
 func (configuration) Index() uint64                       { return 0 }
 func (c configuration) Configuration() raft.Configuration { return c.c }
 
-// removeStart is the write that may fail, and is tried again.
-const removeStart = "remove the start"
-
-// disk is a log whose writes wait until the test lets them end. Its content is durable.
-type disk struct {
+// gate is a disk whose writes wait until the test lets them end. It has what is durable.
+type gate struct {
+	*hooked
 	outcome chan error // of the write under way
 	overlap bool       // two writes were under way at the same time
-	failed  bool       // a write failed after which nothing may be written
+	failed  bool       // a write failed, after which none may begin
 	after   bool       // there was a write after that
 	doing   string     // the write under way
-	first   uint64
-	logs    []*raft.Log // from first on
-	term    uint64
+	logs    []*raft.Log
 }
 
-func newDisk() *disk { return &disk{outcome: make(chan error), first: 1} }
+func newGate() *gate {
+	d := &gate{hooked: newHooked(), outcome: make(chan error)}
+	d.frame = func(f frame, logs []*raft.Log) {
+		if f.kind == kindTruncate {
+			d.logs = d.logs[:f.first-1]
+		}
+		d.logs = append(d.logs, logs...)
+	}
+	return d
+}
 
-// write performs one write. Only one goroutine runs at a time in these tests, except where it
+// write waits before each write. Only one goroutine runs at a time in these tests, except where it
 // waits here.
-func (d *disk) write(what string, fn func()) error {
+func (d *gate) write(what string) error {
+	if what == reads || what == gets || what == records { // the record of the start waits for nobody
+		return nil
+	}
 	d.overlap = d.overlap || d.doing != ""
 	d.after = d.after || d.failed
 	d.doing = what
 	err := <-d.outcome
 	d.doing = ""
-	if err == nil {
-		fn()
-	} else if what != removeStart {
-		d.failed = true
-	}
+	d.failed = d.failed || err != nil
 	return err
 }
 
 // end ends the write under way, if there is one.
-func (d *disk) end(err error) bool {
+func (d *gate) end(err error) bool {
 	select {
 	case d.outcome <- err:
 		return true
@@ -80,49 +84,14 @@ func (d *disk) end(err error) bool {
 	}
 }
 
-func (d *disk) last() uint64 { return d.first + uint64(len(d.logs)) - 1 }
+func (d *gate) last() uint64 { return uint64(len(d.logs)) }
 
-func (d *disk) at(index uint64) *raft.Log {
-	if index < d.first || index > d.last() {
+func (d *gate) at(index uint64) *raft.Log {
+	if index == 0 || index > d.last() {
 		return nil
 	}
-	return d.logs[index-d.first]
+	return d.logs[index-1]
 }
-
-func (d *disk) FirstIndex() (uint64, error) { return d.first, nil }
-func (d *disk) LastIndex() (uint64, error)  { return d.last(), nil }
-
-func (d *disk) GetLog(index uint64, l *raft.Log) error {
-	e := d.at(index)
-	if e == nil {
-		return raft.ErrLogNotFound
-	}
-	*l = *e
-	return nil
-}
-
-func (d *disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
-
-func (d *disk) StoreLogs(logs []*raft.Log) error {
-	return d.write("append", func() { d.logs = append(d.logs, logs...) })
-}
-
-func (d *disk) DeleteRange(from, to uint64) error {
-	if to >= d.last() {
-		return d.write("truncate", func() { d.logs = d.logs[:from-d.first] })
-	}
-	return d.write(removeStart, func() {
-		d.logs = d.logs[to+1-d.first:]
-		d.first = to + 1
-	})
-}
-
-func (d *disk) Sizes(func(uint64, int) bool)       {}
-func (d *disk) Close() error                       { return nil }
-func (d *disk) Set([]byte, []byte) error           { return d.write("vote", func() {}) }
-func (d *disk) Get([]byte) ([]byte, error)         { return nil, nil }
-func (d *disk) GetUint64([]byte) (uint64, error)   { return d.term, nil }
-func (d *disk) SetUint64(_ []byte, v uint64) error { return d.write("term", func() { d.term = v }) }
 
 // call is a call of a Log that may wait.
 type call struct {
@@ -136,7 +105,7 @@ type call struct {
 // step what a crash would leave behind.
 type history struct {
 	l       *Log
-	d       *disk
+	d       *gate
 	n       *node
 	closing chan struct{}
 	made    int
@@ -146,7 +115,7 @@ type history struct {
 	from   uint64
 	term   uint64
 	main   *call        // of raft's main goroutine
-	cuts   *call        // of the goroutine that removes the start
+	cut    *call        // of the goroutine that removes the start
 	check  func() error // of main, when it has returned without an error
 	awaits []*await
 	failed bool
@@ -159,8 +128,13 @@ type await struct {
 }
 
 func newHistory() *history {
-	h := &history{d: newDisk(), n: &node{state: raft.Follower, voters: 3}, closing: make(chan struct{}), from: 1, term: 1}
-	h.l = New(h.d, Options{Fatal: func(error) { h.fatal++ }, Closing: h.closing})
+	h := &history{d: newGate(), n: &node{state: raft.Follower, voters: 3}, closing: make(chan struct{}), from: 1, term: 1}
+	var err error
+	h.l, err = Open(h.d, Options{Fatal: func(error) { h.fatal++ }, Closing: h.closing, Size: 64 << 10})
+	if err != nil {
+		panic(err)
+	}
+	h.d.before = h.d.write
 	h.l.Serve(h.n)
 	return h
 }
@@ -201,8 +175,7 @@ func (h *history) step(kind, a, b int) {
 	case kind == 0: // the disk answers
 		h.d.end(nil)
 	case kind == 1 && b == 0 && h.d.doing != "": // the write under way fails
-		may := h.d.doing == removeStart
-		h.failed = h.d.end(errDisk) && !may || h.failed
+		h.failed = h.d.end(errDisk) || h.failed
 	case kind == 2 && h.main == nil && len(h.mem) > 0: // a follower has answered
 		e := h.mem[a%len(h.mem)]
 		w := &await{entry: e}
@@ -212,10 +185,11 @@ func (h *history) step(kind, a, b int) {
 			w.returned = true
 		}()
 	// The start that is removed is committed, so it is never truncated.
-	case kind == 3 && h.cuts == nil && h.d.last() > h.d.first+1 && (h.main == nil || h.main.what != "truncate"):
-		to := h.d.first + uint64(a)%(h.d.last()-h.d.first)
-		from := h.d.first
-		h.cuts = start(removeStart, func() error { return h.l.DeleteRange(from, to) })
+	case kind == 3 && !h.failed && h.d.last() > h.from+1 && (h.main == nil || h.main.what != "truncate"):
+		cut := 1 + a%int(h.d.last()-h.from)
+		h.cut = start("remove the start", func() error { return h.l.DeleteRange(h.from, h.from+uint64(cut)-1) })
+		synctest.Wait()
+		h.mem, h.from = h.mem[cut:], h.from+uint64(cut)
 	case h.main != nil: // raft's main goroutine waits
 	case kind <= 5 && leads && h.n.voters > 1: // the leader appends
 		size := 10
@@ -241,8 +215,8 @@ func (h *history) step(kind, a, b int) {
 		h.main = start("set the term", func() error { return h.l.SetUint64(nil, term) })
 	case kind == 8 && !leads: // the node is elected; a shorter log may have been overwritten before
 		h.n.state, h.n.voters = raft.Leader, 1+a%3
-	case kind == 9 && !leads && h.cuts == nil && min(h.d.last(), h.last()) > h.d.first: // a new leader truncates the log
-		at := h.last() - uint64(a)%(h.last()-h.d.first)
+	case kind == 9 && !leads && min(h.d.last(), h.last()) > h.from: // a new leader truncates the log
+		at := h.last() - uint64(a)%(h.last()-h.from)
 		to := h.last()
 		h.mem, h.check = h.mem[:at-h.from], h.durable
 		h.main = start("truncate", func() error { return h.l.DeleteRange(at, to) })
@@ -269,17 +243,11 @@ func (h *history) settled() error {
 	if h.d.after {
 		return errors.New("a write after one that failed")
 	}
-	if c := h.cuts; c != nil && c.returned {
-		h.cuts = nil
-		if c.err != nil && !h.failed && !errors.Is(c.err, errDisk) {
-			return fmt.Errorf("%s: %w", c.what, c.err)
-		}
+	if c := h.cut; c != nil && (!c.returned || c.err != nil) {
+		return fmt.Errorf("%s: returned %v during a write, %w", c.what, c.returned, c.err)
 	}
 	if h.failed != (h.fatal > 0) {
 		return fmt.Errorf("a write failed: %v, and the node ends %d times", h.failed, h.fatal)
-	}
-	if cut := int(h.d.first) - int(h.from); cut > 0 {
-		h.mem, h.from = h.mem[cut:], h.d.first
 	}
 	if c := h.main; c != nil && c.returned {
 		check := h.check
@@ -334,7 +302,7 @@ func (h *history) answers() error {
 			}
 			continue
 		}
-		if e := h.d.at(w.entry.Index); w.entry.Index >= h.d.first && w.entry.Term == h.term && h.n.state == raft.Leader &&
+		if e := h.d.at(w.entry.Index); w.entry.Index >= h.from && w.entry.Term == h.term && h.n.state == raft.Leader &&
 			(e == nil || string(e.Data) != string(w.entry.Data)) {
 			return fmt.Errorf("the answer for entry %d is released, and the disk has the entries up to %d", w.entry.Index, h.d.last())
 		}
@@ -370,8 +338,8 @@ func (h *history) end() error {
 	if err != nil {
 		return err
 	}
-	if !h.failed && (h.main != nil || h.cuts != nil || len(h.awaits) > 0) {
-		return fmt.Errorf("%v, %v and %d answers wait without a write", h.main, h.cuts, len(h.awaits))
+	if !h.failed && (h.main != nil || len(h.awaits) > 0) {
+		return fmt.Errorf("%v and %d answers wait without a write", h.main, len(h.awaits))
 	}
 	if c := h.main; h.failed && c != nil && c.what != "set the term" {
 		return fmt.Errorf("the disk has failed, and raft waits to %s", c.what)
@@ -410,6 +378,7 @@ func TestNoWriteAfterAFailure(t *testing.T) {
 			go h.l.StoreLogs(h.entries(3, 10))
 			synctest.Wait()
 			h.d.end(nil)
+			synctest.Wait()
 			h.n.state = raft.Leader
 			set := start("set the term", func() error { return h.l.SetUint64(nil, 2) }) // raft's handler of heartbeats
 			synctest.Wait()
@@ -419,7 +388,7 @@ func TestNoWriteAfterAFailure(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				direct = start(waits, func() error { return h.l.DeleteRange(1, 1) })
+				direct = start(waits, func() error { return h.l.DeleteRange(3, 3) })
 			}
 			synctest.Wait()
 			h.d.end(errDisk)

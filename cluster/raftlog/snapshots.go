@@ -28,20 +28,18 @@ type base struct{ index, term uint64 }
 // baseType is the type of a base. No entry of a log has it.
 const baseType raft.LogType = 0xff
 
-// baseEntry sets e to the entry at an index that the log does not have, if the log begins behind
+// baseLocked sets e to the entry at an index that the log does not have, if the log begins behind
 // the base: an entry that has only the index and term of the base. Followers compare the term. A
 // leader must not send that entry: raft leaves the index of a restored state without an entry, so
 // that its leader sends the snapshot. Therefore a log with entries before the base does not have it,
 // and its type is one that no node accepts, in case raft removes those entries while it
 // collects a request. The first entry of a log has none before it, so it is not a base.
-func (l *Log) baseEntry(index uint64, e *raft.Log) bool {
-	l.mu.Lock()
+func (l *Log) baseLocked(index uint64, e *raft.Log) bool {
 	at := l.base
-	l.mu.Unlock()
 	if index == 1 || at.index == 0 || at.index > index {
 		return false
 	}
-	first, err := l.FirstIndex()
+	first, err := l.firstLocked()
 	switch {
 	case err != nil:
 	case at.index == index && (first == 0 || first > index):
@@ -57,7 +55,10 @@ func (l *Log) baseEntry(index uint64, e *raft.Log) bool {
 // TermAt implements transport.Position.
 func (l *Log) TermAt(index uint64) (term uint64, ok bool) {
 	var e raft.Log
-	if err := l.get(index, &e); err == nil {
+	l.mu.Lock()
+	err := l.getLocked(index, &e)
+	l.mu.Unlock()
+	if err == nil {
 		return e.Term, true
 	}
 	at := l.newestBase()

@@ -10,11 +10,11 @@ import (
 // A log with entries before the base does not have it: raft's leader must find nothing at the
 // index of a restored state, and send the snapshot.
 func TestABaseBehindEntriesIsNotInTheLog(t *testing.T) {
-	snapshots, logs := raft.NewInmemSnapshotStore(), raft.NewInmemStore()
+	snapshots := raft.NewInmemSnapshotStore()
 	_, net := raft.NewInmemTransport("leader")
-	withLog := New(memory{logs}, Options{})
+	withLog := open(t, Memory(), Options{})
 	withSnapshots := withLog.Snapshots(snapshots)
-	if err := logs.StoreLog(&raft.Log{Index: 4, Term: 2}); err != nil {
+	if err := withLog.StoreLog(&raft.Log{Index: 4, Term: 2}); err != nil {
 		t.Fatal(err)
 	}
 	sink, err := snapshots.Create(1, 5, 2, raft.Configuration{}, 1, net)
@@ -33,7 +33,7 @@ func TestABaseBehindEntriesIsNotInTheLog(t *testing.T) {
 	if err := withLog.GetLog(5, &l); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("the log has entry 4 and the base 5: %+v, %v", l, err)
 	}
-	if err := logs.DeleteRange(4, 4); err != nil {
+	if err := withLog.DeleteRange(4, 4); err != nil {
 		t.Fatal(err)
 	}
 	if err := withLog.GetLog(5, &l); err != nil || l.Term != 2 || l.Type != baseType {

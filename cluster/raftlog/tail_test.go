@@ -9,7 +9,7 @@ import (
 )
 
 func TestLogCacheIsBoundedInBytes(t *testing.T) {
-	b := New(Memory(), Options{})
+	b := open(t, Memory(), Options{})
 	for i := range uint64(100) {
 		if err := b.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 1<<20)}); err != nil {
 			t.Fatal(err)

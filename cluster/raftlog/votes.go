@@ -6,15 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"io"
 )
-
-// stableStore is a raft-boltdb, of which only the part for votes and terms is used.
-type stableStore interface {
-	Set(key, val []byte) error
-	Get(key []byte) ([]byte, error)
-	io.Closer
-}
 
 // castagnoli is the polynomial of CRC-32C (RFC 3720), for which processors have an
 // instruction.
@@ -37,62 +29,53 @@ func sumOf(key, val []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
 }
 
-// notFound reports whether the store below returned that there is no such key, which raft compares by
-// its text, too.
+// notFound reports whether a disk returned that there is no such key, which raft compares by its text, too.
 func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
-// votes are raft's votes and terms with their checksums. They implement raft.StableStore. A value
-// and its checksum change one after the other, so only one call at a time is allowed.
-type votes struct{ stable stableStore }
+// votes are raft's votes and terms on a disk, with their checksums. A value and its checksum change one
+// after the other, so only one call at a time is allowed.
+type votes struct{ disk Disk }
 
-// Set implements raft.StableStore.
-func (s votes) Set(key, val []byte) error {
-	old, err := s.Get(key)
+// set changes a value.
+func (v votes) set(key, val []byte) error {
+	old, err := v.get(key)
 	if err != nil && !notFound(err) {
 		return err
 	}
-	if err := s.seal(key, val, old); err != nil {
+	if err := v.seal(key, val, old); err != nil {
 		return err
 	}
-	return s.stable.Set(key, val)
+	return v.disk.Set(key, val)
 }
 
-// Get implements raft.StableStore. The error wraps ErrDamaged if the value does not match
-// its checksum, or if a value that was set is missing.
-func (s votes) Get(key []byte) ([]byte, error) {
-	val, err := s.stable.Get(key)
+// get returns a value. The error wraps ErrDamaged if the value does not match its checksum, or if a
+// value that was set is missing.
+func (v votes) get(key []byte) ([]byte, error) {
+	val, err := v.disk.Get(key)
 	if err != nil && !notFound(err) {
 		return nil, err
 	}
-	return val, cmp.Or(s.check(key, val), err)
+	return val, cmp.Or(v.check(key, val), err)
 }
 
-// SetUint64 implements raft.StableStore. A number is a value of 8 bytes, as raft-boltdb writes it.
-func (s votes) SetUint64(key []byte, val uint64) error { return s.Set(key, number(val)) }
+// number returns the value of a number, as raft-boltdb writes it.
+func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }
 
-// GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
-// match its checksum.
-func (s votes) GetUint64(key []byte) (uint64, error) {
-	val, err := s.Get(key)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(val) != 8:
+func toNumber(key, val []byte) (uint64, error) {
+	if len(val) != 8 {
 		return 0, fmt.Errorf("%s has %d bytes: %w", key, len(val), ErrDamaged)
 	}
 	return binary.BigEndian.Uint64(val), nil
 }
 
-func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }
-
-func (s votes) seal(key, val, old []byte) error {
+func (v votes) seal(key, val, old []byte) error {
 	sums := binary.LittleEndian.AppendUint32(nil, sumOf(key, val))
 	sums = binary.LittleEndian.AppendUint32(sums, sumOf(key, old))
-	return s.stable.Set(sealKey(key), sums)
+	return v.disk.Set(sealKey(key), sums)
 }
 
-func (s votes) check(key, val []byte) error {
-	sums, err := s.stable.Get(sealKey(key))
+func (v votes) check(key, val []byte) error {
+	sums, err := v.disk.Get(sealKey(key))
 	if err != nil && !notFound(err) {
 		return err
 	}
@@ -108,12 +91,13 @@ func (s votes) check(key, val []byte) error {
 	return fmt.Errorf("the checksum of %s does not match: %w", key, ErrDamaged)
 }
 
-// readVotes reads the votes and terms once.
-func (s votes) readVotes() error {
-	_, term := s.GetUint64([]byte(keyTerm))
-	_, voteTerm := s.GetUint64([]byte(keyVoteTerm))
-	_, vote := s.Get([]byte(keyVote))
-	for _, err := range []error{term, voteTerm, vote} {
+// checkAll reads the votes and terms once.
+func (v votes) checkAll() error {
+	for _, key := range []string{keyTerm, keyVoteTerm, keyVote} {
+		val, err := v.get([]byte(key))
+		if err == nil && key != keyVote {
+			_, err = toNumber([]byte(key), val)
+		}
 		if err != nil && !notFound(err) {
 			return err
 		}

@@ -20,16 +20,18 @@ const fatalRounds = 10
 // Watch runs one access to the disk, to which it reads or writes that many bytes. The access is fatal
 // if it hangs. Watch is safe for concurrent use.
 func (l *Log) Watch(what string, bytes int, fn func() error) error {
-	a := &access{what: what, rounds: 1 + fatalRounds*(1+bytes/transport.AppendMaxBytes)}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.enterLocked(what, bytes)
+	defer delete(l.running, a)
+	return l.unlocked(fn)
+}
+
+// enterLocked begins an access, which is in running until it ends.
+func (l *Log) enterLocked(what string, bytes int) *access {
+	a := &access{what: what, rounds: 1 + fatalRounds*(1+bytes/transport.AppendMaxBytes)}
 	l.running[a] = struct{}{}
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.running, a)
-	}()
-	return fn()
+	return a
 }
 
 // watchdog checks the accesses until stop is closed, or until one of them hangs. It counts its own rounds instead of

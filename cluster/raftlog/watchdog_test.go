@@ -14,20 +14,26 @@ import (
 )
 
 // watched returns a log that watches its disk, and the errors for which its node must end.
-func watched(t *testing.T, store Store, closing <-chan struct{}) (l *Log, fatal <-chan error) {
+func watched(t *testing.T, disk Disk, closing <-chan struct{}) (l *Log, fatal <-chan error) {
+	t.Helper()
 	c := make(chan error, 10)
-	l = New(store, Options{Stall: time.Second, Fatal: func(err error) { c <- err }, Closing: closing})
+	l = open(t, disk, Options{Stall: time.Second, Fatal: func(err error) { c <- err }, Closing: closing, Size: 64 << 10})
 	stop := make(chan struct{})
 	go l.Run(stop)
 	t.Cleanup(func() { close(stop) })
 	return l, c
 }
 
+// write performs a write without an effect.
+func write(l *Log, bytes int, fn func() error) error {
+	return l.exclusive(func() error { return l.write("append", bytes, func() error { return l.unlocked(fn) }) })
+}
+
 func TestWatchdogIsFatalWhenAWriteHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fatal := watched(t, Memory(), nil)
 		release := make(chan struct{})
-		go l.write("append", 0, func() error { <-release; return nil })
+		go write(l, 0, func() error { <-release; return nil })
 		time.Sleep(900 * time.Millisecond)
 		if len(fatal) > 0 {
 			t.Fatal("it bit before its limit")
@@ -44,7 +50,7 @@ func TestWatchdogLetsManyShortWritesPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fatal := watched(t, Memory(), nil)
 		for range 100 { // a write is under way at every look, and never the same one
-			if err := l.write("append", 0, func() error { time.Sleep(150 * time.Millisecond); return nil }); err != nil {
+			if err := write(l, 0, func() error { time.Sleep(150 * time.Millisecond); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -58,7 +64,7 @@ func TestWatchdogIsFatalWhenAWriteFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fatal := watched(t, Memory(), nil)
 		full := errors.New("no space left")
-		if err := l.write("append", 0, func() error { return full }); !errors.Is(err, full) {
+		if err := write(l, 0, func() error { return full }); !errors.Is(err, full) {
 			t.Fatal(err)
 		}
 		if err := <-fatal; !errors.Is(err, full) {
@@ -71,7 +77,7 @@ func TestWatchdogIsFatalWhenAWriteFails(t *testing.T) {
 func TestAFailedTermIsFatalWithoutAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing := make(chan struct{})
-		l, fatal := watched(t, failing(Memory(), "SetUint64", &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}), closing)
+		l, fatal := watched(t, failing(sets, &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}), closing)
 		done := make(chan error)
 		go func() { done <- l.SetUint64([]byte("CurrentTerm"), 7) }()
 		if err := <-fatal; !errors.Is(err, syscall.ENOSPC) {
@@ -90,60 +96,66 @@ func TestAFailedTermIsFatalWithoutAPanic(t *testing.T) {
 	})
 }
 
-// A follower whose disk refuses to remove entries that others have replaced stops. The start of the
-// log may stay until there is room again.
-func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem, fails := Memory(), errors.New("no space left on device")
-		for i := range uint64(5) {
-			if err := mem.StoreLog(&raft.Log{Index: i + 1, Term: 1}); err != nil {
-				t.Fatal(err)
+// A follower whose disk refuses to remove entries that others have replaced stops. So does a node that cannot
+// record where its log starts: nothing may be written after it.
+func TestAFailedRemovalIsFatal(t *testing.T) {
+	for what, remove := range map[string]func(*Log) error{
+		truncates: func(l *Log) error { return l.DeleteRange(4, 5) },
+		records:   func(l *Log) error { return l.DeleteRange(1, 2) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fails, disk := errors.New("input/output error"), newHooked()
+			l, fatal := watched(t, disk, nil)
+			must(t, l.StoreLogs(entries(1, 5)))
+			synctest.Wait()
+			disk.before = failing(what, fails).before
+			err := remove(l)
+			synctest.Wait()
+			if (what == truncates) != errors.Is(err, fails) || len(fatal) != 1 {
+				t.Errorf("%s fails: %v, fatal %d times", what, err, len(fatal))
 			}
-		}
-		l, fatal := watched(t, failing(mem, "DeleteRange", fails), nil)
-		if err := l.DeleteRange(1, 2); !errors.Is(err, fails) || len(fatal) > 0 {
-			t.Errorf("the start: %v, fatal %d times", err, len(fatal))
-		}
-		if err := l.DeleteRange(4, 5); !errors.Is(err, fails) || len(fatal) != 1 {
-			t.Errorf("the end: %v, fatal %d times", err, len(fatal))
-		}
-	})
+			disk.before = func(what string) error { t.Error(what); return nil }
+			if err := l.StoreLog(entry(6)); !errors.Is(err, fails) {
+				t.Errorf("%s has failed, and an append: %v", what, err)
+			}
+		})
+	}
 }
 
 // Every access of raft to a disk that hangs is fatal: reads, writes, and a write that waits for
-// another access, here the removal of the start of the log.
+// another access. So is the record of where the log starts.
 func TestADiskThatHangsIsFatal(t *testing.T) {
-	var entry raft.Log
-	append3 := func(l *Log) { _ = l.StoreLog(&raft.Log{Index: 3, Term: 1}) }
+	var got raft.Log
+	append3 := func(l *Log) { _ = l.StoreLog(entry(3)) }
 	for name, c := range map[string]struct {
 		hangs string
 		does  []func(l *Log)
 	}{
-		"read an entry":  {"GetLog", []func(*Log){func(l *Log) { _ = l.GetLog(1, &entry) }}},
-		"append":         {"StoreLogs", []func(*Log){append3}},
-		"read the term":  {"GetUint64", []func(*Log){func(l *Log) { _, _ = l.GetUint64([]byte(keyTerm)) }}},
-		"read the vote":  {"Get", []func(*Log){func(l *Log) { _, _ = l.Get([]byte("LastVoteCand")) }}},
-		"write the term": {"SetUint64", []func(*Log){func(l *Log) { _ = l.SetUint64([]byte(keyTerm), 2) }}},
-		"wait for another access": {"DeleteRange", []func(*Log){
-			func(l *Log) { _ = l.DeleteRange(1, 1) },
+		"read an entry":    {reads, []func(*Log){func(l *Log) { _ = l.GetLog(1, &got) }}},
+		"append":           {appends, []func(*Log){append3}},
+		"read the term":    {gets, []func(*Log){func(l *Log) { _, _ = l.GetUint64([]byte(keyTerm)) }}},
+		"read the vote":    {gets, []func(*Log){func(l *Log) { _, _ = l.Get([]byte(keyVote)) }}},
+		"write the term":   {sets, []func(*Log){func(l *Log) { _ = l.SetUint64([]byte(keyTerm), 2) }}},
+		"remove the start": {records, []func(*Log){func(l *Log) { _ = l.DeleteRange(1, 1) }}},
+		"wait for another access": {truncates, []func(*Log){
+			func(l *Log) { _ = l.DeleteRange(2, 2) },
 			append3,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				closing := make(chan struct{})
-				hangs, goOn := "", make(chan struct{})
-				disk := &hookedDisk{Memory(), func(method string) error {
-					if method == hangs {
+				goOn, disk := make(chan struct{}), newHooked()
+				l, fatal := watched(t, disk, closing)
+				must(t, l.StoreLogs(entries(1, 2)))
+				forget(l)
+				synctest.Wait()
+				disk.before = func(what string) error {
+					if what == c.hangs {
 						<-goOn
 					}
 					return nil
-				}}
-				if err := disk.Store.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}}); err != nil {
-					t.Fatal(err)
 				}
-				l, fatal := watched(t, disk, closing)
-				hangs = c.hangs
 				for _, do := range c.does {
 					go do(l)
 					time.Sleep(10 * time.Millisecond) // the first access is under way
@@ -224,69 +236,11 @@ func (h *hangingSnapshots) Create(
 func (h *hangingSnapshots) Write(p []byte) (int, error) { return len(p), h.do("Write") }
 func (h *hangingSnapshots) Close() error                { return h.do("Close") }
 
-// hookedDisk is a store that calls a function before each access, and fails if that does.
-type hookedDisk struct {
-	Store
-	before func(method string) error
-}
-
-// failing returns a store of which one method fails.
-func failing(s Store, method string, err error) *hookedDisk {
-	return &hookedDisk{s, func(called string) error {
-		if called == method {
-			return err
-		}
-		return nil
-	}}
-}
-
-func (h *hookedDisk) GetLog(index uint64, l *raft.Log) error {
-	if err := h.before("GetLog"); err != nil {
-		return err
-	}
-	return h.Store.GetLog(index, l)
-}
-
-func (h *hookedDisk) StoreLogs(logs []*raft.Log) error {
-	if err := h.before("StoreLogs"); err != nil {
-		return err
-	}
-	return h.Store.StoreLogs(logs)
-}
-
-func (h *hookedDisk) DeleteRange(from, to uint64) error {
-	if err := h.before("DeleteRange"); err != nil {
-		return err
-	}
-	return h.Store.DeleteRange(from, to)
-}
-
-func (h *hookedDisk) SetUint64(key []byte, val uint64) error {
-	if err := h.before("SetUint64"); err != nil {
-		return err
-	}
-	return h.Store.SetUint64(key, val)
-}
-
-func (h *hookedDisk) Get(key []byte) ([]byte, error) {
-	if err := h.before("Get"); err != nil {
-		return nil, err
-	}
-	return h.Store.Get(key)
-}
-
-func (h *hookedDisk) GetUint64(key []byte) (uint64, error) {
-	if err := h.before("GetUint64"); err != nil {
-		return 0, err
-	}
-	return h.Store.GetUint64(key)
-}
-
 // A large write of the log may take longer than a small one.
 func TestWatchdogReckonsWithTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fatal := watched(t, Memory(), nil)
-		if err := l.write("append", 2*transport.AppendMaxBytes, func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
+		if err := write(l, 2*transport.AppendMaxBytes, func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
 			t.Fatalf("%v, %d fatal", err, len(fatal))
 		}
 		release := make(chan struct{})

@@ -24,7 +24,7 @@ import (
 // is closed. So after a kill it can lack the entries of the last second: a log that has lost no more
 // than these is not recognised (docs/operations/recovery.md). A witness of every entry would take an fsync
 // of its own, because the log writes each entry with one. Terms and votes are written at once.
-// Before raft removes the end of its log, lower reduces the claim.
+// Before raft removes the end of its log, lowerLocked reduces the claim.
 
 const witnessName = "witness.json"
 
@@ -43,53 +43,38 @@ func (w Witnessed) String() string {
 	return fmt.Sprintf("term %d, vote in term %d, entry %d", w.Term, w.VoteTerm, w.Index)
 }
 
-// WitnessStore stores the witness of a raft log next to the log. Save is durable when it returns.
-type WitnessStore interface {
-	Load() (*Witnessed, error)
-	Save(Witnessed) error
-}
-
-// WitnessFile returns the witness in a data directory.
-func WitnessFile(dir string) WitnessStore { return witnessFile(filepath.Join(dir, witnessName)) }
-
-// witnessFile is the path of a witness.
-type witnessFile string
-
-// Load implements WitnessStore. It also removes what a killed process left.
-func (f witnessFile) Load() (*Witnessed, error) {
-	if err := host.RemoveLeftovers(string(f)); err != nil {
-		return nil, err
+// loadWitness returns the witness in a data directory whose node does not run. It also removes what a
+// killed process left.
+func loadWitness(data string) (w Witnessed, err error) {
+	if err := host.RemoveLeftovers(filepath.Join(data, witnessName)); err != nil {
+		return w, err
 	}
-	return f.read()
+	return ReadWitness(data)
 }
 
-func (f witnessFile) read() (*Witnessed, error) {
-	data, err := os.ReadFile(string(f))
-	var w Witnessed
+// ReadWitness returns the witness in a data directory, whose node may run.
+func ReadWitness(data string) (w Witnessed, err error) {
+	path := filepath.Join(data, witnessName)
+	content, err := os.ReadFile(path)
 	if err == nil {
-		w, err = decodeWitness(data)
+		w, err = decodeWitness(content)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", string(f), err)
+		return w, fmt.Errorf("read %s: %w", path, err)
 	}
-	return &w, nil
+	return w, nil
 }
 
-// Save implements WitnessStore.
-func (f witnessFile) Save(w Witnessed) error {
-	data, err := w.encode()
+// WriteWitness replaces the witness in a data directory, durably.
+func WriteWitness(data string, w Witnessed) error {
+	content, err := w.encode()
 	if err == nil {
-		err = host.WriteFile(string(f), string(data))
+		err = host.WriteFile(filepath.Join(data, witnessName), string(content))
 	}
 	if err != nil {
 		return fmt.Errorf("write the witness of the raft log: %w", err)
 	}
 	return nil
-}
-
-// ReadWitness returns the witness in a data directory, whose node may run.
-func ReadWitness(dir string) (*Witnessed, error) {
-	return witnessFile(filepath.Join(dir, witnessName)).read()
 }
 
 // decodeWitness decodes the content of a witness file.
@@ -104,24 +89,22 @@ func (w Witnessed) encode() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// witness maintains the witness of a Log.
+// witness is the state of the witness of a Log.
 type witness struct {
-	store WitnessStore
-	poke  chan struct{} // signals saveOften that the term or the vote is new; capacity 1
-
-	mu    sync.Mutex // held while the witness is written, which must not delay an append; taken before Log.mu
-	known Witnessed  // content of the store
+	kept   bool      // there is a witness
+	known  Witnessed // content of the file
+	saving bool      // the file is being written, which does not delay an append
 }
 
 // Witness compares the log of a data directory with its witness, which Run maintains from then on.
 // It returns an error if there is no witness, or if the log has less than the witness claims. Call it
 // before raft starts.
-func (l *Log) Witness(server raft.ServerID, store WitnessStore, dir string) error {
+func (l *Log) Witness(server raft.ServerID, dir string) error {
 	has, err := l.content(server)
 	if err != nil {
 		return err
 	}
-	said, err := store.Load()
+	said, err := l.disk.LoadWitness()
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", err, lostError(dir))
@@ -131,8 +114,9 @@ func (l *Log) Witness(server raft.ServerID, store WitnessStore, dir string) erro
 		return fmt.Errorf("the raft log has less than this node has confirmed to the other nodes (the log has %s; "+
 			"confirmed are %s): it was deleted, or replaced by an older copy: %w", has, said, lostError(dir))
 	}
-	l.durable = has
-	l.witness = &witness{store: store, poke: make(chan struct{}, 1), known: *said}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.durable, l.witness = has, witness{kept: true, known: said}
 	return nil
 }
 
@@ -157,67 +141,57 @@ func (l *Log) content(server raft.ServerID) (w Witnessed, err error) {
 	return w, nil
 }
 
-// voted records that a term, or the term of a vote, is durable.
-func (l *Log) voted(key string, term uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// votedLocked records that a term, or the term of a vote, is durable.
+func (l *Log) votedLocked(key string, term uint64) {
 	switch key {
 	case keyTerm:
 		l.durable.Term = term
 	case keyVoteTerm:
 		l.durable.VoteTerm = term
 	}
-	if l.witness == nil {
-		return
-	}
 	select {
-	case l.witness.poke <- struct{}{}:
+	case l.poke <- struct{}{}:
 	default:
 	}
 }
 
-// lower reduces the claim before the entries from an index on are removed. It writes the
+// lowerLocked reduces the claim before the entries from an index on are removed. It writes the
 // witness if it claims more, and returns the error of that write.
-func (l *Log) lower(from uint64) error {
-	if l.witness == nil {
-		return nil
-	}
-	l.witness.mu.Lock()
-	defer l.witness.mu.Unlock()
-	l.mu.Lock()
+func (l *Log) lowerLocked(from uint64) error {
 	l.durable.Index = min(l.durable.Index, from-1)
-	l.mu.Unlock()
+	for l.witness.saving { // maybe the claim from before
+		l.waitLocked(nil)
+	}
 	if l.witness.known.Index < from {
 		return nil
 	}
 	return l.saveLocked()
 }
 
-func (l *Log) save() error {
-	l.witness.mu.Lock()
-	defer l.witness.mu.Unlock()
-	return l.saveLocked()
-}
-
+// saveLocked writes the witness if it claims something else than what is durable now.
 func (l *Log) saveLocked() error {
-	l.mu.Lock()
+	for l.witness.saving {
+		l.waitLocked(nil)
+	}
 	now := l.durable
-	l.mu.Unlock()
-	if now == l.witness.known {
+	if !l.witness.kept || now == l.witness.known {
 		return nil
 	}
-	if err := l.witness.store.Save(now); err != nil {
-		return err
+	l.witness.saving = true
+	err := l.unlocked(func() error { return l.disk.SaveWitness(now) })
+	l.witness.saving = false
+	l.signalLocked()
+	if err == nil {
+		l.witness.known = now
 	}
-	l.witness.known = now
-	return nil
+	return err
 }
 
 // Run watches the disk, and maintains the witness, until stop is closed.
 func (l *Log) Run(stop <-chan struct{}) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	if l.witness != nil {
+	if l.witness.kept {
 		wg.Go(func() { l.saveOften(stop) })
 	}
 	l.watchdog(stop)
@@ -232,16 +206,16 @@ func (l *Log) saveOften(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			last = true
-		case <-l.witness.poke:
+		case <-l.poke:
 		case <-tick.C:
 		}
+		l.mu.Lock()
+		err := l.saveLocked()
+		l.mu.Unlock()
 		// A witness that is out of date is harmless: it claims less than is durable.
-		switch err := l.save(); {
-		case err == nil:
-			failing = false
-		case !failing:
+		if err != nil && !failing {
 			l.opts.Logger.Warn("cannot update the witness of the raft log; trying again", "error", err)
-			failing = true
 		}
+		failing = err != nil
 	}
 }

@@ -106,19 +106,13 @@ type peer struct {
 	store *Store
 	chain *chain
 	wire  *wire
-	logs  raftLog
+	logs  *raftlog.Log
 	once  sync.Once
 }
 
-type raftLog interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
-}
-
-func openLog(t *testing.T, dir string) raftLog {
+func openLog(t *testing.T, dir string) *raftlog.Log {
 	t.Helper()
-	logs, err := raftlog.Open(dir, nil)
+	logs, err := raftlog.OpenDir(dir, raftlog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"osqueue/cluster/raftlog/segment"
+	"osqueue/cluster/raftlog"
 )
 
 // Damage describes a change of a file, with the proof.
@@ -134,7 +134,7 @@ func (n *Node) LastEntry() (path string, offset, length int64, err error) {
 		return "", 0, 0, fmt.Errorf("%s is running", n.Name)
 	}
 	dir := filepath.Join(n.data(), "raft", "log")
-	log, err := segment.Open(segment.Dir(dir), segment.Options{Spares: -1})
+	log, err := raftlog.OpenDir(n.data(), raftlog.Options{Spares: -1})
 	if err != nil {
 		return "", 0, 0, err
 	}

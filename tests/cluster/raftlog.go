@@ -65,11 +65,11 @@ func (n *Node) base(log *model.Log, first uint64) error {
 }
 
 // openLog opens the raft log of a stopped node.
-func (n *Node) openLog() (*raftlog.Disk, error) {
+func (n *Node) openLog() (*raftlog.Log, error) {
 	if n.Running() {
 		return nil, fmt.Errorf("%s is running", n.Name)
 	}
-	return raftlog.Open(n.data(), nil)
+	return raftlog.OpenDir(n.data(), raftlog.Options{})
 }
 
 // logDir returns the path of the raft log in the data directory.

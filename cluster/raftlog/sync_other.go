@@ -1,6 +1,6 @@
 //go:build !linux
 
-package segment
+package raftlog
 
 import "os"
 

@@ -1,4 +1,4 @@
-package segment
+package raftlog
 
 import (
 	"errors"
@@ -62,6 +62,7 @@ func (m *model) clone() *model {
 
 // check compares a log with the model. reopened allows removed entries at the start.
 func (m *model) check(l *Log, reopened bool) error {
+	forget(l)
 	first, _ := l.FirstIndex()
 	last, _ := l.LastIndex()
 	sized := last + 1
@@ -97,9 +98,9 @@ func (m *model) check(l *Log, reopened bool) error {
 
 var small = Options{Size: 16 << 10, Spares: 2, Keep: 3, inline: true}
 
-// history does random operations until one fails. after are the states that the log may
+// operate does random operations until one fails. after are the states that the log may
 // have when it is opened again.
-func history(l *Log, m *model, rng *rand.Rand, steps int) (after []*model, err error) {
+func operate(l *Log, m *model, rng *rand.Rand, steps int) (after []*model, err error) {
 	for range steps {
 		switch k := rng.IntN(20); {
 		case k < 11:
@@ -147,7 +148,7 @@ func history(l *Log, m *model, rng *rand.Rand, steps int) (after []*model, err e
 			}
 			m.deleteRange(m.first, to)
 		default:
-			l.work()
+			work(l)
 		}
 		if err := m.check(l, false); err != nil {
 			return nil, fmt.Errorf("wrong: %w", err)
@@ -157,7 +158,7 @@ func history(l *Log, m *model, rng *rand.Rand, steps int) (after []*model, err e
 }
 
 // resume opens a log and returns the model that it agrees with.
-func resume(d *disk, after []*model) (*Log, *model, error) {
+func resume(d *powerDisk, after []*model) (*Log, *model, error) {
 	l, err := Open(d, small)
 	if err != nil {
 		return nil, nil, err
@@ -195,7 +196,7 @@ func TestPowerCuts(t *testing.T) {
 
 func powerCuts(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	d := newDisk(seed)
+	d := newPowerDisk(seed)
 	m := &model{entries: map[uint64]string{}}
 	after := []*model{m}
 	for life := range 6 {
@@ -211,7 +212,7 @@ func powerCuts(seed uint64) error {
 		case err != nil:
 			return fmt.Errorf("life %d: %w", life, err)
 		default:
-			after, err = history(l, now, rng, 30)
+			after, err = operate(l, now, rng, 30)
 			if after == nil {
 				return fmt.Errorf("life %d: %w", life, err)
 			}

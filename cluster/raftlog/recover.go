@@ -1,4 +1,4 @@
-package segment
+package raftlog
 
 import (
 	"cmp"
@@ -9,14 +9,12 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/hashicorp/raft"
 )
 
 // recover reads the directory, checks everything in it, and makes the last frame durable.
 // DESIGN.md argues each rule.
-func (l *Log) recover() error {
-	names, err := l.fs.List()
+func (s *segments) recover(d Disk) error {
+	names, err := d.List()
 	if err != nil {
 		return err
 	}
@@ -25,39 +23,39 @@ func (l *Log) recover() error {
 	for _, name := range names {
 		switch {
 		case strings.HasSuffix(name, unfinished):
-			if err := l.fs.Remove(name); err != nil {
+			if err := d.Remove(name); err != nil {
 				return err
 			}
 		case strings.HasSuffix(name, segmentExt):
 			segments = append(segments, name)
-		case name == MetaName:
+		case name == metaName:
 			hasMeta = true
 		}
 	}
 	if !hasMeta {
 		if len(segments) > 0 {
-			return fmt.Errorf("there are segments, but no file %q: %w", MetaName, ErrDamaged)
+			return fmt.Errorf("there are segments, but no file %q: %w", metaName, ErrDamaged)
 		}
-		if err := l.createMeta(); err != nil {
+		if err := createMeta(d); err != nil {
 			return fmt.Errorf("create the raft log: %w", err)
 		}
 	}
 	// The process before this one may have ended between a rename and its fsync.
-	if err := l.fs.SyncDir(); err != nil {
+	if err := d.SyncDir(); err != nil {
 		return err
 	}
-	if l.meta, err = l.fs.Open(MetaName); err != nil {
+	if s.meta, err = d.Open(metaName); err != nil {
 		return err
 	}
-	if l.duty.record, err = readMeta(l.meta); err != nil {
-		return damage(MetaName, err)
+	if s.record, err = readMeta(s.meta); err != nil {
+		return damage(metaName, err)
 	}
 	// The record may be in the page cache only: its fsync may have failed.
-	if err := writeSync(l.meta, l.duty.record.sector(), l.duty.record.slot()); err != nil {
+	if err := writeSync(s.meta, s.record.sector(), s.record.slot()); err != nil {
 		return err
 	}
-	l.id, l.salt = l.duty.record.log, saltOf(l.duty.record.log)
-	return l.readSegments(segments)
+	s.id, s.salt = s.record.log, saltOf(s.record.log)
+	return s.readSegments(d, segments)
 }
 
 // damage adds ErrDamaged to an error about the content of a file.
@@ -68,8 +66,8 @@ func damage(name string, err error) error {
 	return fmt.Errorf("%s: %w: %w", name, err, ErrDamaged)
 }
 
-func (l *Log) createMeta() error {
-	f, err := l.fs.Create(MetaName + unfinished)
+func createMeta(d Disk) error {
+	f, err := d.Create(metaName + unfinished)
 	if err != nil {
 		return err
 	}
@@ -81,7 +79,7 @@ func (l *Log) createMeta() error {
 	if err := errors.Join(writeSync(f, b, 0), f.Close()); err != nil {
 		return err
 	}
-	return l.rename(MetaName)
+	return setName(d, metaName)
 }
 
 // scan is the content of one segment.
@@ -110,19 +108,19 @@ type scanBuffers struct {
 }
 
 // readSegments reads all segments and restores the state from their frames.
-func (l *Log) readSegments(names []string) error {
+func (s *segments) readSegments(d Disk, names []string) error {
 	var used, unused []*scan
 	var buffers scanBuffers
 	for _, name := range names {
-		c, err := l.readSegment(name, &buffers)
+		c, err := s.readSegment(d, name, &buffers)
 		if c != nil {
-			l.gen = max(l.gen, c.gen)
+			s.gen = max(s.gen, c.gen)
 			var number uint64
 			if _, err := fmt.Sscanf(name, "%d", &number); err == nil {
-				l.number = max(l.number, number)
+				s.number = max(s.number, number)
 			}
-			l.duty.released = append(l.duty.released, c.segment)
-			if len(c.frames) > 0 && c.frames[len(c.frames)-1].seq >= l.duty.record.start {
+			s.released = append(s.released, c.segment)
+			if len(c.frames) > 0 && c.frames[len(c.frames)-1].seq >= s.record.start {
 				used = append(used, c)
 			}
 			if c.leftAt > 0 {
@@ -136,51 +134,50 @@ func (l *Log) readSegments(names []string) error {
 	slices.SortFunc(used, func(a, b *scan) int { return cmp.Compare(a.frames[0].seq, b.frames[0].seq) })
 	for _, c := range used {
 		c.firstSeq, c.end = c.frames[0].seq, 1
-		l.live = append(l.live, c.segment)
+		s.live = append(s.live, c.segment)
 	}
-	l.duty.released = slices.DeleteFunc(l.duty.released, func(s *segment) bool { return s.firstSeq > 0 })
-	return l.replay(used, unused)
+	s.released = slices.DeleteFunc(s.released, func(c *segment) bool { return c.firstSeq > 0 })
+	return s.replay(used, unused)
 }
 
 // replay applies the frames of the segments that count. unused are segments without frames, in
 // which an interrupted write may have left sectors.
-func (l *Log) replay(used, unused []*scan) error {
-	m := l.duty.record
-	l.seq = m.start - 1
+func (s *segments) replay(used, unused []*scan) error {
+	m := s.record
+	s.seq = m.start - 1
 	for _, c := range used {
-		if c.frames[0].seq != l.seq+1 {
+		if c.frames[0].seq != s.seq+1 {
 			return fmt.Errorf("%s begins with write %d, but the segment before ends with %d: a part of the log is missing: %w",
-				c.name, c.frames[0].seq, l.seq, ErrDamaged)
+				c.name, c.frames[0].seq, s.seq, ErrDamaged)
 		}
 		for _, f := range c.frames {
-			l.apply(c.segment, f.frame, f.places)
-			if f.seq == m.asOf && m.low > l.first && m.low < l.next {
-				l.first = m.low
+			s.apply(c.segment, f.frame, f.places)
+			if f.seq == m.asOf && m.low > s.first && m.low < s.next {
+				s.first = m.low
 			}
 		}
 	}
-	if l.seq < m.asOf {
-		return fmt.Errorf("the log ends with write %d, but write %d was durable: %w", l.seq, m.asOf, ErrDamaged)
+	if s.seq < m.asOf {
+		return fmt.Errorf("the log ends with write %d, but write %d was durable: %w", s.seq, m.asOf, ErrDamaged)
 	}
 	for _, c := range unused {
-		if int32(c.left-uint32(l.seq)) > 1 {
+		if int32(c.left-uint32(s.seq)) > 1 {
 			return fmt.Errorf("%s has a sector of write %d (sector %d) and not the writes before it, and the log ends with write %d: a part of the log is missing: %w",
-				c.name, c.left, c.leftAt, l.seq, ErrDamaged)
+				c.name, c.left, c.leftAt, s.seq, ErrDamaged)
 		}
 	}
 	if len(used) > 0 {
-		if err := l.repair(used[len(used)-1]); err != nil {
+		if err := s.repair(used[len(used)-1]); err != nil {
 			return fmt.Errorf("repair the end of the raft log: %w", err)
 		}
 	}
-	l.release()
 	return nil
 }
 
 // repair writes the last frame once more and clears what an interrupted write has left
 // behind it. The frame may be in the page cache only: its fsync may have failed or never have
 // begun, and after a failure a new fsync would do nothing without a new write.
-func (l *Log) repair(c *scan) error {
+func (s *segments) repair(c *scan) error {
 	n := uint32(len(c.last) / sectorSize)
 	b := slices.Concat(c.last, make([]byte, max(int(c.torn)*sectorSize, pad(c.end-n, n, c.sectors)-len(c.last))))
 	return writeSync(c.file, b, int64(c.end-n)*sectorSize)
@@ -188,8 +185,8 @@ func (l *Log) repair(c *scan) error {
 
 // readSegment reads one segment. The segment is returned with an error, too, if its file is
 // open.
-func (l *Log) readSegment(name string, buffers *scanBuffers) (*scan, error) {
-	f, err := l.fs.Open(name)
+func (s *segments) readSegment(d Disk, name string, buffers *scanBuffers) (*scan, error) {
+	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +205,7 @@ func (l *Log) readSegment(name string, buffers *scanBuffers) (*scan, error) {
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return c, err
 	}
-	h, err := decodeHeader(b[:sectorSize], l.id)
+	h, err := decodeHeader(b[:sectorSize], s.id)
 	if err != nil {
 		return c, err
 	}
@@ -216,7 +213,7 @@ func (l *Log) readSegment(name string, buffers *scanBuffers) (*scan, error) {
 		return c, fmt.Errorf("the file has %d bytes; expected %d", size, h.size)
 	}
 	c.gen, c.sectors = h.gen, uint32(size/sectorSize)
-	return c, l.scan(c, b, &buffers.frame)
+	return c, s.salt.scan(c, b, &buffers.frame)
 }
 
 // maxSectors bounds the size of a segment: positions are 32-bit.
@@ -226,11 +223,11 @@ const maxSectors = (1<<32 - 1) / payloadSize
 // complete. Such a frame is what an interrupted write has left, if each of its sectors is as
 // before the write or as after it, and if no later write is behind it. Otherwise it is
 // damaged.
-func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
+func (s salt) scan(c *scan, b []byte, buf *[]byte) error {
 	c.end = 1
 	var start uint32
 	for c.end < c.sectors {
-		f, ok, err := l.scanFrame(c, b, c.end, buf)
+		f, ok, err := s.scanFrame(c, b, c.end, buf)
 		if err != nil {
 			return fmt.Errorf("sector %d: %w", c.end, err)
 		}
@@ -244,12 +241,12 @@ func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
 		start, c.end = c.end, c.end+f.sectors()
 	}
 	if len(c.frames) == 0 {
-		return l.scanLeft(c, b) // the next generation makes all its sectors unused
+		return s.scanLeft(c, b) // the next generation makes all its sectors unused
 	}
 	c.last = slices.Clone(b[start*sectorSize : c.end*sectorSize])
 	seq := uint32(c.frames[len(c.frames)-1].seq)
 	for i := c.end; i < c.sectors; i++ {
-		st, has := l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen)
+		st, has := s.state(b[i*sectorSize:][:sectorSize], i, c.gen)
 		if st != current {
 			continue
 		}
@@ -263,9 +260,9 @@ func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
 
 // scanLeft finds what an interrupted write has left in a segment without a complete frame: sectors
 // of one write. Sectors of several writes show that the first of them was complete once.
-func (l *Log) scanLeft(c *scan, b []byte) error {
+func (s salt) scanLeft(c *scan, b []byte) error {
 	for i := uint32(1); i < c.sectors; i++ {
-		st, has := l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen)
+		st, has := s.state(b[i*sectorSize:][:sectorSize], i, c.gen)
 		switch {
 		case st != current:
 		case c.leftAt > 0 && has != c.left:
@@ -279,8 +276,8 @@ func (l *Log) scanLeft(c *scan, b []byte) error {
 
 // scanFrame reads the frame that begins at a sector. ok is false if there is none, or if it
 // is incomplete.
-func (l *Log) scanFrame(c *scan, b []byte, at uint32, buf *[]byte) (f scanned, ok bool, err error) {
-	sector := func(i uint32) (state, uint32) { return l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen) }
+func (s salt) scanFrame(c *scan, b []byte, at uint32, buf *[]byte) (f scanned, ok bool, err error) {
+	sector := func(i uint32) (state, uint32) { return s.state(b[i*sectorSize:][:sectorSize], i, c.gen) }
 	st, seq := sector(at)
 	switch st {
 	case damaged:
@@ -316,8 +313,3 @@ func (l *Log) scanFrame(c *scan, b []byte, at uint32, buf *[]byte) (f scanned, o
 }
 
 var errNeither = errors.New("the sector has neither its old nor its new content")
-
-var _ interface {
-	raft.LogStore
-	raft.MonotonicLogStore
-} = (*Log)(nil)

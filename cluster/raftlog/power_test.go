@@ -1,4 +1,4 @@
-package segment
+package raftlog
 
 import (
 	"errors"
@@ -10,10 +10,11 @@ import (
 	"sync"
 )
 
-// disk simulates a file system that can lose its power. Unsynced data is kept or lost
+// powerDisk simulates a file system that can lose its power. Unsynced data is kept or lost
 // sector by sector; of several writes to one sector any may be the last one to reach the
 // disk. It fails every operation from the one with the number cutAt on.
-type disk struct {
+type powerDisk struct {
+	Disk   // has the votes and the witness, which are not part of the simulation
 	mu     sync.Mutex
 	rng    *rand.Rand
 	names  map[string]*inode // as the process sees them
@@ -35,13 +36,13 @@ var errPower = errors.New("the power is off")
 
 var errSync = errors.New("the sync fails")
 
-func newDisk(seed uint64) *disk {
-	return &disk{rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, synced: map[string]*inode{}, cutAt: -1, failSync: -1}
+func newPowerDisk(seed uint64) *powerDisk {
+	return &powerDisk{Disk: Memory(), rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, synced: map[string]*inode{}, cutAt: -1, failSync: -1}
 }
 
 // step counts an operation. begun is false if it has no effect, and err is its error. The
 // operation during which the power fails may have an effect.
-func (d *disk) step() (begun bool, err error) {
+func (d *powerDisk) step() (begun bool, err error) {
 	d.done++
 	switch {
 	case d.cutAt < 0 || d.done < d.cutAt:
@@ -53,10 +54,10 @@ func (d *disk) step() (begun bool, err error) {
 }
 
 // cut returns the disk as it is when the power is on again.
-func (d *disk) cut() *disk {
+func (d *powerDisk) cut() *powerDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := newDisk(d.rng.Uint64())
+	next := newPowerDisk(d.rng.Uint64())
 	next.synced = maps.Clone(d.synced)
 	for _, op := range d.ops {
 		if d.rng.IntN(2) == 0 {
@@ -97,20 +98,20 @@ func (i *inode) cut(rng *rand.Rand, style int) *inode {
 }
 
 // restart returns the same disk for the next process, without a loss of power.
-func (d *disk) restart() *disk {
+func (d *powerDisk) restart() *powerDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cutAt, d.failSync = -1, -1
 	return d
 }
 
-func (d *disk) dirOp(op func(map[string]*inode)) {
+func (d *powerDisk) dirOp(op func(map[string]*inode)) {
 	op(d.names)
 	d.ops = append(d.ops, op)
 }
 
-// Create implements FS.
-func (d *disk) Create(name string) (File, error) {
+// Create implements Disk.
+func (d *powerDisk) Create(name string) (File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	begun, err := d.step()
@@ -125,8 +126,8 @@ func (d *disk) Create(name string) (File, error) {
 	return &handle{disk: d, inode: i}, err
 }
 
-// Open implements FS.
-func (d *disk) Open(name string) (File, error) {
+// Open implements Disk.
+func (d *powerDisk) Open(name string) (File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := d.names[name]; i != nil {
@@ -135,8 +136,8 @@ func (d *disk) Open(name string) (File, error) {
 	return nil, fs.ErrNotExist
 }
 
-// Rename implements FS.
-func (d *disk) Rename(from, to string) error {
+// Rename implements Disk.
+func (d *powerDisk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	begun, err := d.step()
@@ -154,8 +155,8 @@ func (d *disk) Rename(from, to string) error {
 	return err
 }
 
-// Remove implements FS.
-func (d *disk) Remove(name string) error {
+// Remove implements Disk.
+func (d *powerDisk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	begun, err := d.step()
@@ -166,15 +167,15 @@ func (d *disk) Remove(name string) error {
 	return err
 }
 
-// List implements FS.
-func (d *disk) List() ([]string, error) {
+// List implements Disk.
+func (d *powerDisk) List() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.names)), nil
 }
 
-// SyncDir implements FS.
-func (d *disk) SyncDir() error {
+// SyncDir implements Disk.
+func (d *powerDisk) SyncDir() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.step(); err != nil {
@@ -186,7 +187,7 @@ func (d *disk) SyncDir() error {
 
 // handle is an open file.
 type handle struct {
-	disk  *disk
+	disk  *powerDisk
 	inode *inode
 }
 

@@ -1,4 +1,4 @@
-package segment
+package raftlog
 
 import (
 	"bytes"
@@ -194,8 +194,6 @@ const (
 	blockSize   = 4096                     // of the page cache; see pad
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // salt is the start value of the checksums of one log.
 type salt uint32
 
@@ -262,11 +260,9 @@ const (
 	segmentMagic = 0x31677371_6f617266 // "fraoqsg1"
 	metaMagic    = 0x31746d71_6f617266 // "fraoqmt1"
 
-	// MetaName is the name of the file that every log has.
-	MetaName = "meta"
+	metaName = "meta"
 
 	segmentExt  = ".seg"
-	unfinished  = ".tmp"
 	metaSize    = 2 * blockSize // two slots, each at the start of a block
 	metaPayload = 48
 )

@@ -1,4 +1,4 @@
-package segment
+package raftlog
 
 import (
 	"bytes"
@@ -12,24 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t *testing.T, errs ...error) {
+func open(t *testing.T, d Disk, o Options) *Log {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func open(t *testing.T, fs FS, o Options) *Log {
-	t.Helper()
-	l, err := Open(fs, o)
+	l, err := Open(d, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, l.Close()) })
 	return l
@@ -52,6 +43,7 @@ func entries(from, to uint64) (logs []*raft.Log) {
 // has checks that a log has the entries from first to last, and no others.
 func has(t *testing.T, l *Log, first, last uint64) {
 	t.Helper()
+	forget(l)
 	gotFirst, errFirst := l.FirstIndex()
 	gotLast, errLast := l.LastIndex()
 	must(t, errFirst, errLast)
@@ -77,7 +69,7 @@ func has(t *testing.T, l *Log, first, last uint64) {
 
 // TestLogStore checks what raft relies on.
 func TestLogStore(t *testing.T) {
-	l := open(t, Dir(t.TempDir()), Options{Size: 16 << 10})
+	l := open(t, files(t.TempDir()), Options{Size: 16 << 10})
 	has(t, l, 0, 0)
 	must(t, l.StoreLogs(nil), l.StoreLog(entry(5)), l.StoreLogs(entries(6, 20)))
 	has(t, l, 5, 20)
@@ -86,7 +78,7 @@ func TestLogStore(t *testing.T) {
 		"a hole":               {entry(21), entry(23)},
 		"index 0":              {{Index: 0}},
 	} {
-		if err := l.StoreLogs(logs); err == nil {
+		if err := l.check(logs); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -111,7 +103,7 @@ func TestLogStore(t *testing.T) {
 }
 
 func TestReopen(t *testing.T) {
-	dir := Dir(t.TempDir())
+	dir := files(t.TempDir())
 	for i := range uint64(40) {
 		l, err := Open(dir, Options{Size: 8 << 10, Spares: 1, Keep: 2})
 		must(t, err)
@@ -131,26 +123,56 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// settle waits until the log's goroutine has nothing to do.
+// files returns the disk of a log without votes, whose files are in a directory.
+func files(path string) Disk {
+	return struct {
+		dir
+		onlyVotes
+	}{dir(path), onlyVotes{Memory()}}
+}
+
+// onlyVotes is a disk without files.
+type onlyVotes struct{ disk Disk }
+
+func (v onlyVotes) Free() (int64, bool)             { return 0, false }
+func (v onlyVotes) Set(key, val []byte) error       { return v.disk.Set(key, val) }
+func (v onlyVotes) Get(key []byte) ([]byte, error)  { return v.disk.Get(key) }
+func (v onlyVotes) LoadWitness() (Witnessed, error) { return v.disk.LoadWitness() }
+func (v onlyVotes) SaveWitness(w Witnessed) error   { return v.disk.SaveWitness(w) }
+func (v onlyVotes) Close() error                    { return nil }
+
+// work does one piece of the work that appends do not wait for.
+func work(l *Log) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.workLocked()
+}
+
+// forget has all entries that are durable read from the disk.
+func forget(l *Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.tail.cached > 0 {
+		l.tail.drop()
+	}
+}
+
+// settle waits until nothing is left to do.
 func settle(l *Log) {
-	for l.work() {
+	for work(l) {
 		time.Sleep(time.Millisecond)
 	}
-	for {
-		l.mu.Lock()
-		busy := l.duty.metaDue || len(l.duty.released) > 0 || len(l.duty.spares) < l.opts.Spares
-		l.mu.Unlock()
-		if !busy {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.maintains {
+		l.waitLocked(nil)
 	}
 }
 
 // TestRandomOperations compares the log with a model, and opens it again now and then.
 func TestRandomOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDisk(1)
+		d := newPowerDisk(1)
 		m := &model{entries: map[uint64]string{}}
 		l, err := Open(d, small)
 		for range rapid.IntRange(1, 12).Draw(t, "lives") {
@@ -158,7 +180,7 @@ func TestRandomOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 			seed := rapid.Uint64().Draw(t, "seed")
-			after, err := history(l, m, rand.New(rand.NewPCG(seed, 3)), rapid.IntRange(0, 40).Draw(t, "steps"))
+			after, err := operate(l, m, rand.New(rand.NewPCG(seed, 3)), rapid.IntRange(0, 40).Draw(t, "steps"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +198,7 @@ func TestRandomOperations(t *testing.T) {
 func TestSegmentsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l := open(t, Dir(dir), Options{Size: 64 << 10, Spares: 2, Keep: 4})
+	l := open(t, files(dir), Options{Size: 64 << 10, Spares: 2, Keep: 4})
 	data := make([]byte, 10<<10)
 	for i := uint64(1); i <= 500; i++ {
 		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: data}))
@@ -197,7 +219,7 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 
 // TestLargeEntries writes entries that are larger than a segment.
 func TestLargeEntries(t *testing.T) {
-	dir := Dir(t.TempDir())
+	dir := files(t.TempDir())
 	l, err := Open(dir, Options{Size: 8 << 10})
 	must(t, err)
 	data := make([]byte, 3<<20)
@@ -207,6 +229,7 @@ func TestLargeEntries(t *testing.T) {
 	}))
 	check := func() {
 		t.Helper()
+		forget(l)
 		for i, want := range [][]byte{[]byte("a"), data, data[:100_000], []byte("b")} {
 			var e raft.Log
 			if err := l.GetLog(uint64(i)+1, &e); err != nil || !bytes.Equal(e.Data, want) {
@@ -224,7 +247,7 @@ func TestLargeEntries(t *testing.T) {
 // no acknowledged entry may be taken for an interrupted write, not even the last one.
 func TestFlippedBits(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	l, err := Open(files(dir), Options{Size: 8 << 10, Spares: 1})
 	must(t, err)
 	for i := uint64(1); i <= 30; i++ {
 		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: bytes.Repeat([]byte{byte(i)}, 700)}))
@@ -242,7 +265,7 @@ func TestFlippedBits(t *testing.T) {
 			at := int(n)*sectorSize + rng.IntN(sectorSize)
 			data[at] ^= 1 << rng.IntN(8)
 			must(t, os.WriteFile(path, data, 0o600))
-			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+			if l, err := Open(files(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
 				if err == nil {
 					_ = l.Close()
 				}
@@ -251,14 +274,14 @@ func TestFlippedBits(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, whole, 0o600))
 	}
-	must(t, open(t, Dir(dir), Options{}).GetLog(30, new(raft.Log)))
+	must(t, open(t, files(dir), Options{}).GetLog(30, new(raft.Log)))
 }
 
 // TestLostSectors lets each sector of each acknowledged frame read as zeros, in the first frame of a
 // segment as in every other one. Only the newest frame can be taken for an interrupted write.
 func TestLostSectors(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	l, err := Open(files(dir), Options{Size: 8 << 10, Spares: 1})
 	must(t, err)
 	const last = 19
 	for i := uint64(1); i <= last; i++ {
@@ -282,7 +305,7 @@ func TestLostSectors(t *testing.T) {
 			data := bytes.Clone(whole)
 			clear(data[n*sectorSize:][:sectorSize])
 			must(t, os.WriteFile(path, data, 0o600))
-			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+			if l, err := Open(files(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
 				if err == nil {
 					_ = l.Close()
 				}
@@ -291,19 +314,19 @@ func TestLostSectors(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, whole, 0o600))
 	}
-	must(t, open(t, Dir(dir), Options{}).GetLog(last, new(raft.Log)))
+	must(t, open(t, files(dir), Options{}).GetLog(last, new(raft.Log)))
 }
 
 // TestMissingFiles removes, empties and shortens each file that has a part of the log. The
 // last segment is an exception: without it the log looks shorter.
 func TestMissingFiles(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	l, err := Open(files(dir), Options{Size: 8 << 10, Spares: 1})
 	must(t, err)
 	for i := uint64(1); i <= 30; i++ {
 		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 1000)}))
 	}
-	names := []string{MetaName}
+	names := []string{metaName}
 	for _, s := range l.live[:len(l.live)-1] {
 		names = append(names, s.name)
 	}
@@ -319,7 +342,7 @@ func TestMissingFiles(t *testing.T) {
 			"zeroed":    func() error { return os.WriteFile(path, make([]byte, len(whole)), 0o600) },
 		} {
 			must(t, spoil())
-			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+			if l, err := Open(files(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
 				if err == nil {
 					_ = l.Close()
 				}
@@ -333,12 +356,13 @@ func TestMissingFiles(t *testing.T) {
 // TestReadsAreVerified damages a file under an open log.
 func TestReadsAreVerified(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, Dir(dir), Options{Size: 8 << 10})
+	l := open(t, files(dir), Options{Size: 8 << 10})
 	must(t, l.StoreLogs(entries(1, 3)))
 	f, err := os.OpenFile(filepath.Join(dir, l.live[0].name), os.O_RDWR, 0)
 	must(t, err)
 	_, err = f.WriteAt([]byte{0xff}, sectorSize+60)
 	must(t, err, f.Close())
+	forget(l)
 	if err := l.GetLog(1, new(raft.Log)); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}
@@ -348,7 +372,7 @@ func TestReadsAreVerified(t *testing.T) {
 // entry, or none.
 func TestReadersAndTruncation(t *testing.T) {
 	t.Parallel()
-	l := open(t, Dir(t.TempDir()), Options{Size: 8 << 10, Spares: 1, Keep: 2})
+	l := open(t, files(t.TempDir()), Options{Size: 8 << 10, Spares: 1, Keep: 2})
 	var group errgroup.Group
 	done := make(chan struct{})
 	for range 2 {
@@ -359,6 +383,7 @@ func TestReadersAndTruncation(t *testing.T) {
 					return nil
 				default:
 				}
+				forget(l)
 				first, _ := l.FirstIndex()
 				var e raft.Log
 				err := l.GetLog(first, &e)
@@ -382,7 +407,7 @@ func TestReadersAndTruncation(t *testing.T) {
 
 // fullDisk refuses new files.
 type fullDisk struct {
-	FS
+	Disk
 	full bool
 }
 
@@ -390,25 +415,25 @@ func (f *fullDisk) Create(name string) (File, error) {
 	if f.full {
 		return nil, &os.PathError{Op: "write", Path: name, Err: syscall.ENOSPC}
 	}
-	return f.FS.Create(name)
+	return f.Disk.Create(name)
 }
 
 // TestFullDisk fills the disk of a log. It opens and works until its segment is full, says
 // so ahead, and then fails for good.
 func TestFullDisk(t *testing.T) {
-	fs := &fullDisk{FS: newDisk(1)}
+	fs := &fullDisk{Disk: newPowerDisk(1)}
 	l, err := Open(fs, small)
 	must(t, err)
 	must(t, l.StoreLog(entry(1)), l.Close())
 	fs.full = true
-	var warned error
+	var warned bytes.Buffer
 	o := small
-	o.Warn = func(err error) { warned = err }
+	o.Logger = hclog.New(&hclog.LoggerOptions{Output: &warned})
 	l, err = Open(fs, o)
 	must(t, err)
-	for l.work() {
+	for work(l) {
 	}
-	spares := len(l.duty.spares)
+	spares := len(l.spares)
 	for i := uint64(2); ; i++ {
 		err = l.StoreLog(entry(i))
 		if err != nil {
@@ -418,8 +443,8 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal("it does not get full")
 		}
 	}
-	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(warned, syscall.ENOSPC) {
-		t.Errorf("it fails with %v after the warning %v", err, warned)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(warned.String(), syscall.ENOSPC.Error()) {
+		t.Errorf("it fails with %v after the warning %s", err, &warned)
 	}
 	fs.full = false
 	if err := l.StoreLog(entry(2)); err == nil {
@@ -430,12 +455,14 @@ func TestFullDisk(t *testing.T) {
 
 // crowdedDisk has no space for a file of more than limit bytes.
 type crowdedDisk struct {
-	FS
-	limit int64
+	Disk
+	limit, free int64
 }
 
+func (c crowdedDisk) Free() (int64, bool) { return c.free, c.free > 0 }
+
 func (c crowdedDisk) Create(name string) (File, error) {
-	f, err := c.FS.Create(name)
+	f, err := c.Disk.Create(name)
 	return crowdedFile{f, c.limit}, err
 }
 
@@ -455,22 +482,22 @@ func (f crowdedFile) WriteAt(p []byte, at int64) (int, error) {
 // prepare none that it does not need.
 func TestLittleSpace(t *testing.T) {
 	for _, free := range []int64{-1, 1 << 20} {
-		fs := newDisk(1)
-		o := Options{Size: 1 << 20, inline: true, Free: func() (int64, bool) { return free, free > 0 }}
-		l := open(t, crowdedDisk{fs, 1 << 18}, o)
+		fs := newPowerDisk(1)
+		o := Options{Size: 1 << 20, inline: true}
+		l := open(t, crowdedDisk{fs, 1 << 18, free}, o)
 		for i := uint64(1); i < 1000; i++ {
 			must(t, l.StoreLog(entry(i)))
-			l.work()
+			work(l)
 		}
 		if len(l.live) < 3 {
 			t.Errorf("%d bytes free: there are %d segments", free, len(l.live))
 		}
-		if len(l.duty.spares) > 0 {
-			t.Errorf("%d bytes free: %d segments are prepared", free, len(l.duty.spares))
+		if len(l.spares) > 0 {
+			t.Errorf("%d bytes free: %d segments are prepared", free, len(l.spares))
 		}
 		must(t, l.StoreLog(&raft.Log{Index: 1000, Term: 200, Data: make([]byte, 1<<17)}))
 		must(t, l.DeleteRange(1, 900))
-		for l.work() {
+		for work(l) {
 		}
 		must(t, l.Close())
 		l = open(t, fs, o)
@@ -483,29 +510,29 @@ func TestLittleSpace(t *testing.T) {
 
 // counter counts the operations of a disk.
 type counter struct {
-	FS
+	Disk
 	names *[]string
 }
 
 func (c counter) Open(name string) (File, error) {
-	f, err := c.FS.Open(name)
+	f, err := c.Disk.Open(name)
 	return countedFile{f, c.names}, err
 }
 
 func (c counter) Create(name string) (File, error) {
 	*c.names = append(*c.names, "create")
-	f, err := c.FS.Create(name)
+	f, err := c.Disk.Create(name)
 	return countedFile{f, c.names}, err
 }
 
 func (c counter) Remove(name string) error {
 	*c.names = append(*c.names, "remove")
-	return c.FS.Remove(name)
+	return c.Disk.Remove(name)
 }
 
 func (c counter) SyncDir() error {
 	*c.names = append(*c.names, "syncdir")
-	return c.FS.SyncDir()
+	return c.Disk.SyncDir()
 }
 
 type countedFile struct {
@@ -526,8 +553,8 @@ func (f countedFile) Sync() error {
 // TestOperationsOfAWrite counts what an append and a truncation ask of the disk.
 func TestOperationsOfAWrite(t *testing.T) {
 	var names []string
-	l := open(t, counter{newDisk(1), &names}, small)
-	for l.work() {
+	l := open(t, counter{newPowerDisk(1), &names}, small)
+	for work(l) {
 	}
 	expect := func(what string, want string, fn func() error) {
 		t.Helper()
@@ -539,7 +566,7 @@ func TestOperationsOfAWrite(t *testing.T) {
 	}
 	must(t, l.StoreLogs(entries(1, 20))) // creates the first segment
 	for i := uint64(21); i < 80; i++ {   // into the second segment, too
-		for l.work() {
+		for work(l) {
 		}
 		expect("an append", "write sync", func() error { return l.StoreLog(entry(i)) })
 	}
@@ -564,14 +591,14 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
 		data = data[:len(data)/sectorSize*sectorSize]
 		b := append(make([]byte, sectorSize), data...)
-		l := &Log{salt: 1}
+		salt := salt(1)
 		if sealed {
 			for i := 1; i < len(b)/sectorSize; i++ {
-				l.salt.seal(b[i*sectorSize:][:sectorSize], uint32(i), 1, 1)
+				salt.seal(b[i*sectorSize:][:sectorSize], uint32(i), 1, 1)
 			}
 		}
 		c := &scan{segment: &segment{gen: 1, sectors: uint32(len(b) / sectorSize)}}
-		if err := l.scan(c, b, new([]byte)); err != nil {
+		if err := salt.scan(c, b, new([]byte)); err != nil {
 			return
 		}
 		for _, f := range c.frames {
@@ -579,9 +606,9 @@ func FuzzFrame(f *testing.F) {
 				t.Errorf("%d places of %d entries", len(f.places), f.count)
 			}
 			for i, p := range f.places {
-				c.file = &handle{newDisk(1), &inode{data: b}}
+				c.file = &handle{newPowerDisk(1), &inode{data: b}}
 				var e raft.Log
-				if err := l.read(c.segment, p, f.first+uint64(i), &e); err != nil {
+				if err := c.read(salt, p, f.first+uint64(i), &e); err != nil {
 					t.Error(err)
 				}
 			}
@@ -611,7 +638,7 @@ func FuzzHeaders(f *testing.F) {
 // lock: an append that waits for a segment must always be woken.
 func TestNoSignalIsLost(t *testing.T) {
 	t.Parallel()
-	l := open(t, newDisk(1), Options{Size: 8 << 10, Spares: 1, Keep: 1})
+	l := open(t, newPowerDisk(1), Options{Size: 8 << 10, Spares: 1, Keep: 1})
 	done := make(chan struct{})
 	var group errgroup.Group
 	for range 2 {
