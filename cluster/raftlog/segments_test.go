@@ -123,23 +123,14 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// files returns the disk of a log without votes, whose files are in a directory.
+// files returns the disk of a log whose files are in a directory, and whose votes are in memory.
 func files(path string) Disk {
+	type others struct{ Disk }
 	return struct {
 		dir
-		onlyVotes
-	}{dir(path), onlyVotes{Memory()}}
+		others
+	}{dir(path), others{Memory()}}
 }
-
-// onlyVotes is a disk without files.
-type onlyVotes struct{ disk Disk }
-
-func (v onlyVotes) Free() (int64, bool)             { return 0, false }
-func (v onlyVotes) Set(key, val []byte) error       { return v.disk.Set(key, val) }
-func (v onlyVotes) Get(key []byte) ([]byte, error)  { return v.disk.Get(key) }
-func (v onlyVotes) LoadWitness() (Witnessed, error) { return v.disk.LoadWitness() }
-func (v onlyVotes) SaveWitness(w Witnessed) error   { return v.disk.SaveWitness(w) }
-func (v onlyVotes) Close() error                    { return nil }
 
 // work does one piece of the work that appends do not wait for.
 func work(l *Log) bool {
