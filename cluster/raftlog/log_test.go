@@ -388,12 +388,12 @@ func TestNoWriteAfterAFailure(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				direct = start(waits, func() error { return h.l.DeleteRange(3, 3) })
+				direct = start(waits, func() error { return h.l.Set([]byte("key"), nil) })
 			}
 			synctest.Wait()
 			h.d.end(errDisk)
 			synctest.Wait()
-			if h.d.after || h.d.end(nil) {
+			if h.d.overlap || h.d.after || h.d.end(nil) {
 				t.Errorf("%s was written", waits)
 			}
 			if direct != nil && !errors.Is(direct.err, errDisk) {

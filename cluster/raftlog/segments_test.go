@@ -644,7 +644,11 @@ func TestNoSignalIsLost(t *testing.T) {
 			}
 		})
 	}
-	for i := uint64(1); i < 20_000; i++ {
+	n := uint64(20_000)
+	if testing.Short() {
+		n = 2000
+	}
+	for i := uint64(1); i < n; i++ {
 		e := entry(i)
 		e.Data = append(e.Data, make([]byte, 5000)...)
 		must(t, l.StoreLog(e))
