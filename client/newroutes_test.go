@@ -240,8 +240,8 @@ func TestQueuePatch(t *testing.T) {
 			RatePerSecond: SetTo(0.5), Timeout: SetTo(1500 * time.Millisecond), MaxAttempts: SetTo(int64(0)),
 			Backoff: SetTo(Backoff{Kind: v1.BackoffFixed, Base: time.Second}), RetainFor: Default[time.Duration](),
 		},
-		`{"maxRunningPerGroup":1,"burst":2,"backoff":null,"retainCount":3,"retainDeadMs":1000,"retainDeadCount":9,"maxJobs":4,"maxBytes":5,"maxPayload":null}`: {
-			MaxRunningPerGroup: SetTo(int64(1)), Burst: SetTo(int64(2)), Backoff: Default[Backoff](), RetainCount: SetTo(int64(3)),
+		`{"maxRunningPerGroup":1,"burst":2,"agingMs":60000,"backoff":null,"retainCount":3,"retainDeadMs":1000,"retainDeadCount":9,"maxJobs":4,"maxBytes":5,"maxPayload":null}`: {
+			MaxRunningPerGroup: SetTo(int64(1)), Burst: SetTo(int64(2)), Aging: SetTo(time.Minute), Backoff: Default[Backoff](), RetainCount: SetTo(int64(3)),
 			RetainDeadFor: SetTo(time.Second), RetainDeadCount: SetTo(int64(9)),
 			MaxJobs: SetTo(int64(4)), MaxBytes: SetTo(int64(5)), MaxPayload: Default[int64](),
 		},

@@ -102,6 +102,7 @@ type QueuePatch struct {
 	MaxRunningPerGroup Setting[int64]         `json:"maxRunningPerGroup,omitzero"`
 	RatePerSecond      Setting[float64]       `json:"ratePerSecond,omitzero"`
 	Burst              Setting[int64]         `json:"burst,omitzero"`
+	Aging              Setting[time.Duration] `json:"agingMs,omitzero"`
 	Lease              Setting[time.Duration] `json:"leaseMs,omitzero"`
 	Timeout            Setting[time.Duration] `json:"timeoutMs,omitzero"`
 	MaxAttempts        Setting[int64]         `json:"maxAttempts,omitzero"`

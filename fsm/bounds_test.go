@@ -69,6 +69,26 @@ func TestRulesOfLimitsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAgingOfManyJobs is refused, because it sorts those that wait again.
+func TestAgingOfManyJobs(t *testing.T) {
+	m, rapid, slow := fsm.New(), int64(1000), int64(60_000)
+	set := func(aging int64) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", AgingMs: &aging}}}
+	}
+	remove := &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Remove: true}}}
+	op := &fsmpb.Enqueue{}
+	for i := range 100_000 {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint(i), Type: "t"})
+	}
+	apply(t, m, 1000, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}, set(rapid))
+	apply(t, m, 2000, enqueue("one more"))
+	for i, r := range apply(t, m, 3000, set(slow), remove, set(rapid), settings("t"), changeOf(fsm.CancelJobs, "0"), set(slow)) {
+		if want := []fsm.Code{fsm.TooManyWaiting, fsm.TooManyWaiting, fsm.OK, fsm.OK, fsm.OK, fsm.OK}[i]; r.Code != want {
+			t.Errorf("mutation %d: %v, want %v", i, r.Code, want)
+		}
+	}
+}
+
 func settings(name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: name}}}
 }

@@ -89,7 +89,7 @@ func add(what, name string, twice bool, err error, store func()) error {
 // AddQueue adds the settings of a type.
 func (b *Builder) AddQueue(s *QueueSettings) error {
 	_, twice := b.m.types.settings.Get(s)
-	valid := s.Backoff.GetKind() < backoff.NumKinds && s.RateMilli >= 0 && s.Level >= 0 && s.LevelAtMs >= 0 && validPause(s.Pause, s.Paused)
+	valid := s.Backoff.GetKind() < backoff.NumKinds && min(s.RateMilli, s.AgingMs) >= 0 && s.Level >= 0 && s.LevelAtMs >= 0 && validPause(s.Pause, s.Paused)
 	return add("settings of type", s.Name, twice, need(valid, errRange), func() { b.m.types.useSettings(b.m.types.queue(s.Name), s) })
 }
 

@@ -182,6 +182,7 @@ a claim parks a lane
 a claim moves a lane to another key
 a lane returns to a full group
 a line gives a job
+an aged job goes first
 SetQueue ok
 SetQueue not_found
 PutCron ok

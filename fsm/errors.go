@@ -33,6 +33,7 @@ const (
 	Revised         // the job has another revision
 	Replaced        // a waiting job with the unique key has got the fields of the new one
 	TooManyLimits   // too many patterns have rules
+	TooManyWaiting  // too many jobs wait in the type
 
 	TooManyTokens // the state has TokensMax tokens
 	TokenExpired  // the token would have expired already
@@ -73,6 +74,7 @@ var codes = [numCodes]struct{ name, text string }{
 	Revised:           {"revised", "the job was edited since; read it, and edit it with its new revision"},
 	Replaced:          {"replaced", ""},
 	TooManyLimits:     {"too_many_limits", "too many patterns have rules; remove some"},
+	TooManyWaiting:    {"too_many_waiting", "too many jobs wait in the type to sort them by another ageing; change it when fewer wait"},
 	TooManyTokens:     {"too_many_tokens", "too many tokens; revoke some"},
 	TokenExpired:      {"token_expired", "the token would have expired already; choose a later expiry"},
 	TooManyTokenJobs:  {"too_many_token_jobs", "too many jobs of this token have not ended (its quota maxJobs); try again when some have"},

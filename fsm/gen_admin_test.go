@@ -135,6 +135,7 @@ func (w *workload) setQueue(t *rapid.T) *fsmpb.Mutation {
 			op.Burst = number("burst", 1, 3, 0, -1)
 		case 6:
 			op.LeaseMs = number("lease", 20, 100, -1, 0)
+			op.AgingMs = number("aging", 10, 100, 1, -1, 0)
 		case 7:
 			op.TimeoutMs = number("timeout", 10, 50, -1, 0)
 		case 8:

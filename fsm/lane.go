@@ -19,7 +19,7 @@ type lane struct {
 	line   *group            // nil: it is free
 }
 
-func byLaneHead(a, b *lane) bool { return byClaimOrder(a.head, b.head) }
+func (q *queue) laneBefore(a, b *lane) bool { return q.before(a.head, b.head) }
 
 func byLanePlace(a, b *ParkedLane) bool {
 	return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Group, b.Group), slices.Compare(a.Limits, b.Limits)) < 0
@@ -29,13 +29,13 @@ func byLanePlace(a, b *ParkedLane) bool {
 func laneKey(limits []string) string { return strings.Join(limits, "*") }
 
 // lane returns a lane of the group, and makes it if there is none.
-func (g *group) lane(limits []string) *lane {
+func (q *queue) lane(g *group, limits []string) *lane {
 	name := laneKey(limits)
 	l := g.lanes[name]
 	if l == nil {
-		l = &lane{group: g, limits: job.CloneStrings(limits), ready: btree.New(byClaimOrder)}
+		l = &lane{group: g, limits: job.CloneStrings(limits), ready: btree.New(q.before)}
 		if g.lanes == nil {
-			g.lanes, g.heads = make(map[string]*lane), btree.New(byLaneHead)
+			g.lanes, g.heads = make(map[string]*lane), btree.New(q.laneBefore)
 		}
 		g.lanes[strings.Clone(name)] = l
 	}
@@ -59,7 +59,7 @@ func (l *lane) sort(n int) {
 
 // join adds an unclaimed job to its lane. A lane that gets its first job is tried.
 func (t *types) join(q *queue, g *group, j *Job) {
-	l := g.lane(j.Options().Limits)
+	l := q.lane(g, j.Options().Limits)
 	l.ready.Set(j)
 	l.sort(1)
 	if l.line != nil {
@@ -129,7 +129,7 @@ func (t *types) laneRecord(q *queue, l *lane) *ParkedLane {
 func (k *limitKey) line(q *queue) *group {
 	g := k.lines[q]
 	if g == nil {
-		g = &group{name: k.name, key: k, heads: btree.New(byLaneHead)}
+		g = &group{name: k.name, key: k, heads: btree.New(q.laneBefore)}
 		k.lines[q] = g
 	}
 	return g

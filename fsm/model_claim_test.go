@@ -94,9 +94,24 @@ func (m *model) types() (types []string) {
 	return types
 }
 
-// claimedBefore is the order within a group.
+// claimedBefore is the order of the best jobs of types.
 func claimedBefore(a, b *fsm.Job) bool {
 	return a.Priority > b.Priority || a.Priority == b.Priority && a.Seq < b.Seq
+}
+
+// before is the order within a group.
+func (m *model) before(a, b *fsm.Job) bool {
+	x, y := m.aged(a), m.aged(b)
+	return x > y || x == y && a.Seq < b.Seq
+}
+
+// aged is the priority of a waiting job with what it has gained: one each time the clock passed a multiple of the ageing.
+func (m *model) aged(j *fsm.Job) int64 {
+	every := m.settingsOf(j.Type).AgingMs
+	if every <= 0 {
+		return int64(j.Priority)
+	}
+	return int64(j.Priority) + m.meta.NowMs/every - max(j.CreatedAt, j.RunAt)/every
 }
 
 func (m *model) bestOfType(typ string) (best *fsm.Job) {
@@ -108,18 +123,18 @@ func (m *model) bestOfType(typ string) (best *fsm.Job) {
 			continue
 		}
 		head := m.head(typ, group)
-		if best == nil || head.Priority > best.Priority ||
-			head.Priority == best.Priority && m.turnBefore(typ, group, best.Options().Group) {
+		if best == nil || m.aged(head) > m.aged(best) ||
+			m.aged(head) == m.aged(best) && m.turnBefore(typ, group, best.Options().Group) {
 			best = head
 		}
 	}
 	var first *fsm.Job // of lines, which have no turn, and come before groups that have none
 	for _, key := range m.openLines(typ) {
-		if head := m.headOfLine(typ, key); first == nil || head.Priority > first.Priority {
+		if head := m.headOfLine(typ, key); first == nil || m.aged(head) > m.aged(first) {
 			first = head
 		}
 	}
-	if first != nil && (best == nil || first.Priority >= best.Priority) {
+	if first != nil && (best == nil || m.aged(first) >= m.aged(best)) {
 		return first
 	}
 	return best
@@ -182,6 +197,11 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 	}
 	m.takeKeys(j)
 	m.rotate(j) // of its own group, also if the job came from a line
+	if slices.ContainsFunc(m.jobs, func(o *fsm.Job) bool {
+		return m.waits(o) && o.Type == j.Type && o.Options().Group == j.Options().Group && o.Priority > j.Priority
+	}) {
+		m.did = append(m.did, "an aged job goes first")
+	}
 	if line != "" {
 		m.did = append(m.did, "a line gives a job")
 	}
@@ -233,7 +253,7 @@ func (m *model) waitingGroups(typ string) (groups []string) {
 // head is the job of a group that is claimed first.
 func (m *model) head(typ, group string) (head *fsm.Job) {
 	for _, j := range m.jobs {
-		if j.Type == typ && m.waits(j) && j.Options().Group == group && (head == nil || claimedBefore(j, head)) {
+		if j.Type == typ && m.waits(j) && j.Options().Group == group && (head == nil || m.before(j, head)) {
 			head = j
 		}
 	}

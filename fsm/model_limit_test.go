@@ -260,7 +260,7 @@ func (m *model) openLines(typ string) (keys []string) {
 // headOfLine is the best job of the lanes of a type that are parked under a key.
 func (m *model) headOfLine(typ, key string) (head *fsm.Job) {
 	for _, j := range m.jobs {
-		if j.Type == typ && j.Status == fsm.Unclaimed && m.parkedUnder(j) == key && (head == nil || claimedBefore(j, head)) {
+		if j.Type == typ && j.Status == fsm.Unclaimed && m.parkedUnder(j) == key && (head == nil || m.before(j, head)) {
 			head = j
 		}
 	}

@@ -56,6 +56,7 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		{op.MaxRunningPerGroup, &q.MaxRunningPerGroup},
 		{op.RateMilli, &q.RateMilli},
 		{op.Burst, &q.Burst},
+		{op.AgingMs, &q.AgingMs},
 		{op.LeaseMs, &q.LeaseMs},
 		{op.TimeoutMs, &q.TimeoutMs},
 		{op.MaxJobs, &q.MaxJobs},

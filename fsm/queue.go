@@ -52,6 +52,7 @@ type queue struct {
 	counts   Counts
 	bytes    int64
 	settings *QueueSettings // nil: the defaults
+	agingMs  int64          // of the settings, as the jobs are sorted by
 	figures  *Figures       // the record under which its jobs were counted last; see figures.Table.Count
 
 	groups  map[string]*group   // groups with unclaimed or running jobs
@@ -90,11 +91,28 @@ func (g *group) waits() bool { return g.ready.Len() > 0 || g.jobs > 0 }
 // byBest orders types by the job that a claim gets.
 func byBest(a, b *queue) bool { return byClaimOrder(a.best, b.best) }
 
-// byHead orders the groups of a type by the priority of their heads, highest first, then
+// rank is the priority of a waiting job in its type: with ageing it is that of a job that has waited since time 0, so that
+// the order of two jobs never changes.
+func (q *queue) rank(j *Job) int64 {
+	if q.agingMs <= 0 {
+		return int64(j.Priority)
+	}
+	return int64(j.Priority) - max(j.CreatedAt, j.RunAt)/q.agingMs
+}
+
+// before orders the jobs of a group by rank, highest first, then first in, first out.
+func (q *queue) before(a, b *Job) bool {
+	if x, y := q.rank(a), q.rank(b); x != y {
+		return x > y
+	}
+	return a.Seq < b.Seq
+}
+
+// headBefore orders the groups of a type by the rank of their heads, highest first, then
 // by turn. Lines, which have no turn, come before groups without one.
-func byHead(a, b *group) bool {
-	if a.head.Priority != b.head.Priority {
-		return a.head.Priority > b.head.Priority
+func (q *queue) headBefore(a, b *group) bool {
+	if x, y := q.rank(a.head), q.rank(b.head); x != y {
+		return x > y
 	}
 	if a.turn != b.turn {
 		return a.turn < b.turn
@@ -117,8 +135,8 @@ func (t *types) queue(name string) *queue {
 			name:    name,
 			groups:  make(map[string]*group),
 			waiting: btree.New(byGroup),
-			order:   btree.New(byHead),
 		}
+		q.order = btree.New(q.headBefore)
 		t.queues[name] = q
 	}
 	return q
@@ -134,7 +152,7 @@ func (t *types) dropIdle(q *queue) {
 func (q *queue) group(name string) *group {
 	g := q.groups[name]
 	if g == nil {
-		g = &group{name: strings.Clone(name), ready: btree.New(byClaimOrder)}
+		g = &group{name: strings.Clone(name), ready: btree.New(q.before)}
 		q.groups[g.name] = g
 	}
 	return g
@@ -277,7 +295,7 @@ func (q *queue) takeOut(g *group) {
 func (t *types) refresh(q *queue, g *group) {
 	head := q.headOf(g)
 	if head != g.head {
-		if head != nil && g.head != nil && head.Priority == g.head.Priority {
+		if head != nil && g.head != nil && q.rank(head) == q.rank(g.head) {
 			g.head = head // the same place
 		} else {
 			q.takeOut(g)
@@ -302,11 +320,49 @@ func (q *queue) headOf(g *group) *Job {
 		head, _ = g.ready.Min()
 	}
 	if g.jobs > 0 {
-		if l, _ := g.heads.Min(); head == nil || byClaimOrder(l.head, head) {
+		if l, _ := g.heads.Min(); head == nil || q.before(l.head, head) {
 			return l.head
 		}
 	}
 	return head
+}
+
+// sortMax is the largest number of waiting jobs that one mutation sorts again.
+const sortMax = 100_000
+
+// sortAgain sorts the waiting jobs of a type by another agingMs. The caller refreshes the groups.
+func (t *types) sortAgain(q *queue, agingMs int64) {
+	lines := make(map[*group]bool)
+	for _, g := range q.groups {
+		q.takeOut(g)
+		for _, l := range g.lanes {
+			if l.line != nil && !lines[l.line] {
+				lines[l.line] = true
+				q.takeOut(l.line)
+				l.line.heads = btree.New(q.laneBefore)
+			}
+		}
+	}
+	q.agingMs = agingMs
+	sorted := func(jobs *btree.Tree[*Job]) *btree.Tree[*Job] {
+		again := btree.New(q.before)
+		jobs.Scan(func(j *Job) bool { again.Set(j); return true })
+		return again
+	}
+	for _, g := range q.groups {
+		g.ready = sorted(g.ready)
+		if g.heads != nil {
+			g.heads = btree.New(q.laneBefore)
+		}
+		for _, l := range g.lanes {
+			l.ready = sorted(l.ready)
+			l.head, _ = l.ready.Min()
+			l.place().heads.Set(l)
+		}
+	}
+	for line := range lines {
+		t.refresh(q, line)
+	}
 }
 
 // groupFull reports whether no other job of a group may run.

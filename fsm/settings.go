@@ -25,6 +25,8 @@ func (e *entry) setQueue(op *fsmpb.SetQueue) Result {
 	switch {
 	case op.Remove && !found:
 		return Result{Code: NotFound}
+	case agingAfter(old, op) != old.GetAgingMs() && e.TypeStats(op.Name).Counts[Unclaimed] > sortMax:
+		return Result{Code: TooManyWaiting}
 	case op.Remove:
 		t.settings.Delete(old)
 	case !found && t.settings.Len() >= queuesMax:
@@ -35,6 +37,16 @@ func (e *entry) setQueue(op *fsmpb.SetQueue) Result {
 	t.useSettings(t.queue(op.Name), s)
 	e.events = append(e.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: pauseText(old, s)})
 	return Result{}
+}
+
+// agingAfter returns the aging_ms of the settings after the mutation.
+func agingAfter(old *QueueSettings, op *fsmpb.SetQueue) int64 {
+	aging := old.GetAgingMs()
+	assign(&aging, op.AgingMs, 0)
+	if op.Remove {
+		return 0
+	}
+	return aging
 }
 
 func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSettings {
@@ -52,6 +64,7 @@ func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSe
 	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
 	assign(&s.RateMilli, op.RateMilli, 0)
 	assign(&s.Burst, op.Burst, 0)
+	assign(&s.AgingMs, op.AgingMs, 0)
 	assign(&s.LeaseMs, op.LeaseMs, 0)
 	assign(&s.TimeoutMs, op.TimeoutMs, 0)
 	assign(&s.MaxAttempts, op.MaxAttempts, Unset)
@@ -101,6 +114,9 @@ func reassigned(field, value *int64) *int64 {
 func (t *types) useSettings(q *queue, s *QueueSettings) {
 	q.settings = s
 	t.changed(q)
+	if aging := s.GetAgingMs(); aging != q.agingMs {
+		t.sortAgain(q, aging)
+	}
 	resumeAt := int64(0)
 	if s != nil {
 		t.settings.Set(s)

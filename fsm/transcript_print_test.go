@@ -390,6 +390,7 @@ func queueLine(q *fsm.QueueSettings) string {
 	s.num("pergroup", q.MaxRunningPerGroup, 0)
 	s.num("rate", q.RateMilli, 0)
 	s.num("burst", q.Burst, 0)
+	s.num("aging", q.AgingMs, 0)
 	s.num("lease", q.LeaseMs, 0)
 	s.num("timeout", q.TimeoutMs, 0)
 	s.num("attempts", q.MaxAttempts, fsm.Unset)

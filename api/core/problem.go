@@ -71,6 +71,7 @@ var table = []struct {
 	{when: fsm.PayloadTooLarge.Err(), kind: Kind{Status: http.StatusRequestEntityTooLarge, Tag: v1.TagPayloadTooLarge, Title: "The payload is too large"}},
 	{when: fsm.TooManyJobs.Err(), kind: Kind{Status: http.StatusTooManyRequests, Tag: v1.TagTooManyJobs, Title: "The queue is full", Retry: time.Second}},
 	{when: fsm.TooManyBytes.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyBytes, Title: "The queue is full"}},
+	{when: fsm.TooManyWaiting.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagTooManyWaiting, Title: "Too many jobs wait in the type"}},
 	{when: fsm.TooManyLimits.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyLimits, Title: "Too many limits have rules"}},
 	{when: fsm.TooManyQueues.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyQueues, Title: "Too many types have settings"}},
 	{when: fsm.TooManyCrons.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyCrons, Title: "There are too many schedules"}},

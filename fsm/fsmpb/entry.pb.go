@@ -3204,6 +3204,7 @@ type SetQueue struct {
 	Pause           *Pause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
 	RetainDeadMs    *int64 `protobuf:"varint,18,opt,name=retain_dead_ms,json=retainDeadMs,proto3,oneof" json:"retain_dead_ms,omitempty"`
 	RetainDeadCount *int64 `protobuf:"varint,19,opt,name=retain_dead_count,json=retainDeadCount,proto3,oneof" json:"retain_dead_count,omitempty"`
+	AgingMs         *int64 `protobuf:"varint,20,opt,name=aging_ms,json=agingMs,proto3,oneof" json:"aging_ms,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3367,6 +3368,13 @@ func (x *SetQueue) GetRetainDeadMs() int64 {
 func (x *SetQueue) GetRetainDeadCount() int64 {
 	if x != nil && x.RetainDeadCount != nil {
 		return *x.RetainDeadCount
+	}
+	return 0
+}
+
+func (x *SetQueue) GetAgingMs() int64 {
+	if x != nil && x.AgingMs != nil {
+		return *x.AgingMs
 	}
 	return 0
 }
@@ -5496,7 +5504,7 @@ const file_entry_proto_rawDesc = "" +
 	" \x01(\x04R\bafterSeqB\a\n" +
 	"\x05_typeB\b\n" +
 	"\x06_groupB\t\n" +
-	"\a_worker\"\xb8\a\n" +
+	"\a_worker\"\xe5\a\n" +
 	"\bSetQueue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\bR\x06remove\x12\x1b\n" +
@@ -5522,7 +5530,8 @@ const file_entry_proto_rawDesc = "" +
 	"maxPayload\x88\x01\x01\x12+\n" +
 	"\x05pause\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.PauseR\x05pause\x12)\n" +
 	"\x0eretain_dead_ms\x18\x12 \x01(\x03H\rR\fretainDeadMs\x88\x01\x01\x12/\n" +
-	"\x11retain_dead_count\x18\x13 \x01(\x03H\x0eR\x0fretainDeadCount\x88\x01\x01B\t\n" +
+	"\x11retain_dead_count\x18\x13 \x01(\x03H\x0eR\x0fretainDeadCount\x88\x01\x01\x12\x1e\n" +
+	"\baging_ms\x18\x14 \x01(\x03H\x0fR\aagingMs\x88\x01\x01B\t\n" +
 	"\a_pausedB\x0e\n" +
 	"\f_max_runningB\x18\n" +
 	"\x16_max_running_per_groupB\r\n" +
@@ -5539,7 +5548,8 @@ const file_entry_proto_rawDesc = "" +
 	"_max_bytesB\x0e\n" +
 	"\f_max_payloadB\x11\n" +
 	"\x0f_retain_dead_msB\x14\n" +
-	"\x12_retain_dead_count\"e\n" +
+	"\x12_retain_dead_countB\v\n" +
+	"\t_aging_ms\"e\n" +
 	"\x05Pause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x19\n" +

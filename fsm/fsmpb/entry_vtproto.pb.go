@@ -3013,6 +3013,13 @@ func (m *SetQueue) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AgingMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.AgingMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
 	if m.RetainDeadCount != nil {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.RetainDeadCount))
 		i--
@@ -6078,6 +6085,9 @@ func (m *SetQueue) SizeVT() (n int) {
 	}
 	if m.RetainDeadCount != nil {
 		n += 2 + protohelpers.SizeOfVarint(uint64(*m.RetainDeadCount))
+	}
+	if m.AgingMs != nil {
+		n += 2 + protohelpers.SizeOfVarint(uint64(*m.AgingMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -14659,6 +14669,26 @@ func (m *SetQueue) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.RetainDeadCount = &v
+		case 20:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AgingMs", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.AgingMs = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1289,8 +1289,10 @@ type QueueSettings struct {
 	// Of dead jobs; absent takes the default: 90 days, and any number.
 	RetainDeadMs    *int64 `protobuf:"varint,19,opt,name=retain_dead_ms,json=retainDeadMs,proto3,oneof" json:"retain_dead_ms,omitempty"`
 	RetainDeadCount *int64 `protobuf:"varint,20,opt,name=retain_dead_count,json=retainDeadCount,proto3,oneof" json:"retain_dead_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// After which a waiting job gains one priority in the type.
+	AgingMs       int64 `protobuf:"varint,21,opt,name=aging_ms,json=agingMs,proto3" json:"aging_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueSettings) Reset() {
@@ -1459,6 +1461,13 @@ func (x *QueueSettings) GetRetainDeadMs() int64 {
 func (x *QueueSettings) GetRetainDeadCount() int64 {
 	if x != nil && x.RetainDeadCount != nil {
 		return *x.RetainDeadCount
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetAgingMs() int64 {
+	if x != nil {
+		return x.AgingMs
 	}
 	return 0
 }
@@ -2872,7 +2881,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12\x1f\n" +
 	"\vfirst_token\x18\x04 \x01(\x04R\n" +
 	"firstToken\x12\x17\n" +
-	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"\xd5\x05\n" +
+	"\ajob_ids\x18\x05 \x03(\tR\x06jobIds\"\xf0\x05\n" +
 	"\rQueueSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12+\n" +
@@ -2898,7 +2907,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05level\x18\x11 \x01(\x03R\x05level\x12\x1e\n" +
 	"\vlevel_at_ms\x18\x12 \x01(\x03R\tlevelAtMs\x12)\n" +
 	"\x0eretain_dead_ms\x18\x13 \x01(\x03H\x00R\fretainDeadMs\x88\x01\x01\x12/\n" +
-	"\x11retain_dead_count\x18\x14 \x01(\x03H\x01R\x0fretainDeadCount\x88\x01\x01B\x11\n" +
+	"\x11retain_dead_count\x18\x14 \x01(\x03H\x01R\x0fretainDeadCount\x88\x01\x01\x12\x19\n" +
+	"\baging_ms\x18\x15 \x01(\x03R\aagingMsB\x11\n" +
 	"\x0f_retain_dead_msB\x14\n" +
 	"\x12_retain_dead_count\"D\n" +
 	"\x04Turn\x12\x12\n" +

@@ -1069,6 +1069,13 @@ func (m *QueueSettings) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AgingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AgingMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
 	if m.RetainDeadCount != nil {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.RetainDeadCount))
 		i--
@@ -2759,6 +2766,9 @@ func (m *QueueSettings) SizeVT() (n int) {
 	}
 	if m.RetainDeadCount != nil {
 		n += 2 + protohelpers.SizeOfVarint(uint64(*m.RetainDeadCount))
+	}
+	if m.AgingMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.AgingMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6949,6 +6959,25 @@ func (m *QueueSettings) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.RetainDeadCount = &v
+		case 21:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AgingMs", wireType)
+			}
+			m.AgingMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AgingMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -919,7 +919,10 @@ type QueueSettings struct {
 	// Jobs given out in a second, to the thousandth; the default is no limit
 	RatePerSecond float64 `json:"ratePerSecond,omitzero"`
 	// Jobs given out at once, when none were for long enough; the default is 1
-	Burst       int64    `json:"burst,omitzero"`
+	Burst int64 `json:"burst,omitzero"`
+	// A waiting job gains one priority in its type each time the clock passes a multiple of it; 0 is
+	// no ageing
+	AgingMs     int64    `json:"agingMs,omitzero"`
 	LeaseMs     int64    `json:"leaseMs,omitzero"`     // Of jobs and claims that name none
 	TimeoutMs   int64    `json:"timeoutMs,omitzero"`   // Of jobs that name none
 	MaxAttempts *int64   `json:"maxAttempts,omitzero"` // Of jobs that name none
@@ -1781,6 +1784,7 @@ const (
 	TagTooManyQueues     = "too_many_queues"      // 507: too many types have settings
 	TagTooManyCrons      = "too_many_crons"       // 507: too many schedules
 	TagTooManyLimits     = "too_many_limits"      // 507: too many limits have rules
+	TagTooManyWaiting    = "too_many_waiting"     // 409: too many jobs wait in the type to sort them by another ageing
 	TagRevised           = "revised"              // 409: the job was edited since, and has another revision
 	TagRequestConflict   = "request_conflict"     // 409: the idempotency key was used for another request
 	TagTokenExpired      = "token_expired"        // 400: the token would have expired already

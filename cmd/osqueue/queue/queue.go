@@ -309,6 +309,7 @@ func positiveSpan(text string) (time.Duration, error) {
 }
 
 func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
+	bindSetting(flags, &p.Aging, positiveSpan, "duration", "aging", "each time after which a waiting job gains one priority in its type")
 	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "lease of a claim without heartbeats, unless the job or its worker sets one")
 	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "maximum run time of one attempt, unless the job sets one")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "maximum number of attempts, unless the job sets one")

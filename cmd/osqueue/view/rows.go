@@ -150,6 +150,7 @@ func SettingRows(s v1.QueueSettings) [][]string {
 		[]string{"paused", paused},
 		[]string{"limit", RuleText(s.MaxRunning, s.RatePerSecond, s.Burst)},
 		[]string{"group limit", RuleText(s.MaxRunningPerGroup, 0, 0)},
+		[]string{"aging", MsOrNone(s.AgingMs)},
 		[]string{"lease", MsOrNone(s.LeaseMs)},
 		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},

@@ -312,7 +312,7 @@ func setQueueCommand(c Command) *fsmpb.SetQueue {
 		Name: c.ID(0), Remove: c.Has("remove"), Paused: switchOf(c, "paused"), Pause: p,
 		MaxRunning: c.Optional("running"), MaxRunningPerGroup: c.Optional("pergroup"),
 		RateMilli: c.Optional("rate"), Burst: c.Optional("burst"),
-		LeaseMs: c.Optional("lease"), TimeoutMs: c.Optional("timeout"), MaxAttempts: c.Optional("attempts"),
+		AgingMs: c.Optional("aging"), LeaseMs: c.Optional("lease"), TimeoutMs: c.Optional("timeout"), MaxAttempts: c.Optional("attempts"),
 		Backoff: backoffArg(c), RetainMs: c.Optional("retain"), RetainCount: c.Optional("keep"),
 		RetainDeadMs: c.Optional("retaindead"), RetainDeadCount: c.Optional("keepdead"),
 		MaxJobs: c.Optional("jobs"), MaxBytes: c.Optional("bytes"), MaxPayload: c.Optional("payload"),
