@@ -70,7 +70,7 @@
 //
 // A node stops at an entry that this version does not understand; it never skips one. A
 // snapshot is checked completely before it replaces a state. Decode reads, decodes and adds
-// jobs in several goroutines, which end before it returns (package inorder). Apply cannot fail:
+// jobs in several goroutines, which end before it returns (recordio.Stages). Apply cannot fail:
 // a refused mutation has a Code in its Result.
 //
 // A Machine is not safe for concurrent use. Its owner serialises Apply and View, which

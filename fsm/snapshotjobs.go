@@ -6,7 +6,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/job"
-	"osqueue/internal/inorder"
+	"osqueue/fsm/recordio"
 )
 
 // A chunk of jobs is complete if it has that many bytes or jobs.
@@ -29,7 +29,7 @@ type jobChunk struct {
 // chunks are read, decoded and added at the same time. The error is that of the first record
 // that has one, as if the records were read one after the other.
 func (d *recordReader) jobs(n uint64, b *Builder) error {
-	return inorder.Run(inorder.Stages[jobChunk]{
+	return recordio.Stages[jobChunk]{
 		Read: func(c *jobChunk) (bool, error) {
 			err := c.read(d, n)
 			n -= uint64(len(c.ends))
@@ -37,7 +37,7 @@ func (d *recordReader) jobs(n uint64, b *Builder) error {
 		},
 		Work: func(c *jobChunk) { c.decode(b.m.ids) },
 		Add:  func(c *jobChunk) error { return c.addTo(b) },
-	})
+	}.Run()
 }
 
 // read replaces the content of c by the next records, at most n.

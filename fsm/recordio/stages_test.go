@@ -1,4 +1,4 @@
-package inorder
+package recordio
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type number struct{ n, double int }
 
 func (s *numbers) run() error {
 	s.items = make(map[*number]bool)
-	return Run(Stages[number]{
+	return Stages[number]{
 		Read: func(c *number) (bool, error) {
 			s.items[c] = true
 			if s.read++; s.read == s.end {
@@ -41,7 +41,7 @@ func (s *numbers) run() error {
 			s.added = append(s.added, c.double)
 			return s.addErr[c.n]
 		},
-	})
+	}.Run()
 }
 
 // checkAdded checks that the numbers 1 to n were added, each once and in their order.
@@ -117,7 +117,7 @@ func TestStagesRunAtTheSameTime(t *testing.T) {
 	}
 	var worked atomic.Int32
 	n := 0
-	err := Run(Stages[int]{
+	err := Stages[int]{
 		Read: func(*int) (bool, error) { n++; return n < itemsMax, nil },
 		Work: func(*int) { worked.Add(1) },
 		Add: func(*int) error {
@@ -128,7 +128,7 @@ func TestStagesRunAtTheSameTime(t *testing.T) {
 			}
 			return nil
 		},
-	})
+	}.Run()
 	if err != nil {
 		t.Fatal(err)
 	}

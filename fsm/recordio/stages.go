@@ -1,16 +1,4 @@
-// Package inorder processes a stream in three stages that run at the same time.
-//
-// # Goroutines
-//
-//	Read    in the goroutine that calls Run     fills an item
-//	Work    in one goroutine for each processor  processes an item, at the same time as others
-//	Add     in one goroutine                    takes the items in the order of Read
-//
-// Run starts all goroutines of this package, and they end before Run returns. There are at most
-// itemsMax items, and each channel has room for all of them. So only Read waits for a later
-// stage: for an item that Add has returned. After an error Add is not called again, but the
-// items are returned until Run notices and stops reading.
-package inorder
+package recordio
 
 import (
 	"cmp"
@@ -25,8 +13,12 @@ const (
 	workersMax = 4
 )
 
-// Stages are the functions of a stream of items. An item is used again after Add has returned, with
-// its content.
+// Stages process a stream of items, such as chunks of records, at the same time. An item is used again
+// after Add has returned, with its content.
+//
+//	Read    in the goroutine that calls Run      fills an item
+//	Work    in one goroutine for each processor  processes an item, at the same time as others
+//	Add     in one goroutine                     takes the items in the order of Read
 type Stages[T any] struct {
 	Read func(*T) (more bool, err error)
 	Work func(*T)
@@ -48,7 +40,12 @@ type run[T any] struct {
 // Run processes items until Read returns no more or an error. An item with which Read returns false or an
 // error is processed as well. Run returns the first error in the order of the stream: an error of Add,
 // or the one of Read.
-func Run[T any](s Stages[T]) error {
+//
+// Run starts all goroutines of the stages, and they end before Run returns. There are at most itemsMax
+// items, and each channel has room for all of them. So only Read waits for a later stage: for an item
+// that Add has returned. After an error Add is not called again, but the items are returned until Run
+// notices and stops reading.
+func (s Stages[T]) Run() error {
 	r := &run[T]{
 		Stages: s,
 		free:   make(chan *entry[T], itemsMax),
