@@ -65,6 +65,8 @@ type Cluster struct {
 	links      *link.Net // nil: there are none
 	nodeBucket string    // the bucket's URL as nodes have it
 	workers    []*Worker
+	shared     bool   // no test may stop its nodes
+	suffix     string // of names, see Own
 }
 
 // nets numbers the address ranges of this process.
@@ -172,10 +174,7 @@ func FreshNet() string {
 }
 
 func (c *Cluster) cleanUp() {
-	c.Client.Close()
-	for _, w := range c.workers {
-		w.Kill()
-	}
+	c.endClients()
 	for _, n := range c.Nodes {
 		n.Kill()
 	}
@@ -186,14 +185,25 @@ func (c *Cluster) cleanUp() {
 		for _, n := range c.Nodes {
 			c.tb.Logf("log of %s:\n%s", n.Name, n.LogTail(60))
 		}
-		for _, w := range c.workers {
-			c.tb.Logf("log of %s:\n%s", w.Name, w.LogTail(20))
-		}
+		c.logWorkers()
 	}
 	for _, n := range c.Nodes {
 		if err := n.unmount(); err != nil {
 			c.tb.Logf("%v", err)
 		}
+	}
+}
+
+func (c *Cluster) endClients() {
+	c.Client.Close()
+	for _, w := range c.workers {
+		w.Kill()
+	}
+}
+
+func (c *Cluster) logWorkers() {
+	for _, w := range c.workers {
+		c.tb.Logf("log of %s:\n%s", w.Name, w.LogTail(20))
 	}
 }
 

@@ -5,6 +5,13 @@
 // side by side with the same ports, and no test has to search for a free one. The processes are
 // ended by process id when the test ends. If the test failed, their logs are printed.
 //
+// # Clusters that tests share
+//
+// A test that needs nothing but a running cluster calls Share instead of Start, and gives its jobs, types, workers and
+// limits names of Own. It neither stops nor pauses a node, and reads no numbers of the whole queue. TestMain runs the
+// tests with Sharing. Share fails a test after which a node has ended or none leads, and prints what the nodes have
+// logged since its start.
+//
 // # Faults
 //
 //	processes  Kill, Stop, Pause, Continue of nodes and workers (StartWorker)

@@ -126,6 +126,9 @@ const pausedWithin = 10 * time.Second
 func (p *process) Continue() { p.signal(syscall.SIGCONT) }
 
 func (p *process) signal(s syscall.Signal) (done chan struct{}) {
+	if p.cluster.shared {
+		panic(p.Name + " is a node of a shared cluster: a test that stops it must start a cluster of its own")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
@@ -155,7 +158,9 @@ func (p *process) Log() string {
 }
 
 // LogTail returns the last lines of the log.
-func (p *process) LogTail(lines int) string {
-	all := strings.Split(strings.TrimSpace(p.Log()), "\n")
+func (p *process) LogTail(lines int) string { return lastLines(p.Log(), lines) }
+
+func lastLines(log string, lines int) string {
+	all := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
