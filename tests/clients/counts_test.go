@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-
-	"osqueue/tests/cluster"
 )
 
 const countsWanted = `{
@@ -24,7 +22,7 @@ const countsWanted = `{
 // Prometheus wants them. The headers of a job reach its worker.
 func TestCounts(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		out := run(t, l.desk(t), []string{servers(c)}, l.interpreter, "counts"+l.extension)
 		got := object(t, out)
 		metrics, _ := got["metrics"].(string)

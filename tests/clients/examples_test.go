@@ -83,7 +83,7 @@ func save(t *testing.T, path string, img image.Image) {
 
 func TestThumbnails(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Options{})
+	c := languages[0].share(t, 3)
 	dir := t.TempDir()
 	pictures, small, program := filepath.Join(dir, "pictures"), filepath.Join(dir, "small"), filepath.Join(dir, "thumbnails")
 	for _, d := range []string{pictures, small} {
@@ -142,7 +142,7 @@ func checkThumbnail(t *testing.T, path string, width, height int) {
 func TestWordCount(t *testing.T) {
 	t.Parallel()
 	need(t, "bash", "jq", "awk", "wc")
-	c := cluster.Start(t, cluster.Options{})
+	c := languages[0].share(t, 3)
 	env, dir := withCLI(t, c), t.TempDir()
 	for name, text := range map[string]string{"a.txt": "three little words\n", "b c.txt": "and two\nmore", "d.txt": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -161,7 +161,7 @@ func TestPythonTask(t *testing.T) {
 	t.Parallel()
 	l := languages[0]
 	l.need(t)
-	c := cluster.Start(t, cluster.Options{})
+	c := l.share(t, 3)
 	dir := l.desk(t)
 	tasks, err := os.ReadFile(fromRoot("docs", "examples", "python-task", "tasks.py"))
 	if err != nil {

@@ -119,7 +119,7 @@ func programs(t *testing.T, page string) []string {
 // prints its result, the second is its worker.
 func TestReadmes(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := l.share(t, 3)
 		dir := l.desk(t)
 		all := programs(t, filepath.Join(filepath.Dir(l.client), "README.md"))
 		if len(all) != 2 {

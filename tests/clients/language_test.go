@@ -38,6 +38,12 @@ func eachLanguage(t *testing.T, test func(t *testing.T, l language)) {
 	}
 }
 
+// share returns the cluster of n nodes that the tests of this client share. Both clients have programs with the same types.
+func (l language) share(t *testing.T, n int) *cluster.Cluster {
+	t.Helper()
+	return cluster.Share(t, cluster.Options{Nodes: n, Prefix: l.name})
+}
+
 func (l language) need(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath(l.interpreter); err != nil {
@@ -76,7 +82,7 @@ func (l language) workerOf(t *testing.T, c *cluster.Cluster, name string, env ..
 	t.Helper()
 	dir := l.desk(t)
 	w := &worker{ledger: filepath.Join(dir, "ledger")}
-	env = append([]string{servers(c), "NAME=" + name, "LEDGER=" + w.ledger}, env...)
+	env = append([]string{servers(c), "NAME=" + c.Own(name), "OWN=" + c.Own(""), "LEDGER=" + w.ledger}, env...)
 	w.process = start(t, name, dir, env, l.interpreter, "worker"+l.extension)
 	eventually(t, name+" to be ready", func() error {
 		if !strings.Contains(w.out.String(), "ready") {

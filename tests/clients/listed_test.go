@@ -42,7 +42,7 @@ func TestWorkersAreListed(t *testing.T) {
 			t.Errorf("token %d follows %d", again.token, held.token)
 		}
 		open()
-		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		mustResult(t, ending(t, c, id), l.byWorker(c, "second"))
 		second.signal(syscall.SIGTERM)
 		second.ended(20 * time.Second)
 		if _, err := c.Client.Worker(c.Context(10*time.Second), "second"); !client.IsNotFound(err) {

@@ -87,7 +87,7 @@ func TestLostAnswers(t *testing.T) {
 // cluster: the worker continues when the nodes are back.
 func TestNodesAreNotThere(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := l.share(t, 3)
 		node := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: c.WaitLeader().HTTP})
 		transport := &http.Transport{}
 		defer transport.CloseIdleConnections()

@@ -6,9 +6,10 @@ import (
 	"go.uber.org/goleak"
 
 	"osqueue/internal/storagetest"
+	"osqueue/tests/cluster"
 )
 
 func TestMain(m *testing.M) {
 	storagetest.AtOnce(4) // the tests wait for leases and elections
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(cluster.Sharing{M: m})
 }

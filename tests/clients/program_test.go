@@ -30,7 +30,7 @@ func (l language) program(t *testing.T, dir string, c *cluster.Cluster, args ...
 // is the same program, use the exported functions of the client.
 func TestProgramWaits(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		dir := l.desk(t)
 		tasks, spec := "from osqueue import Failure\ndef broken(job):\n    raise Failure('no luck', retryable=False)\n", "bad=tasks:broken"
 		if l.name == "js" {

@@ -58,7 +58,7 @@ func (s *stranger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // An answer that does not come from a node ends no worker, and costs no job its result.
 func TestAnswersOfStrangers(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		s, address := newStranger(t, c)
 		l.workerOf(t, c, "w", "CONCURRENCY=1", "OSQUEUE_SERVERS="+address)
 		one := int32(1)

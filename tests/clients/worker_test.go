@@ -20,9 +20,13 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// enqueue adds a job of the type and returns its id.
+// enqueue adds a job of a type and limits of the test's own, and returns its id.
 func enqueue(t *testing.T, c *cluster.Cluster, job client.NewJob) string {
 	t.Helper()
+	job.Type = c.Own(job.Type)
+	for i, name := range job.Limits {
+		job.Limits[i] = c.Own(name)
+	}
 	got, err := c.Client.Enqueue(c.Context(30*time.Second), job)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +73,8 @@ func mustResult(t *testing.T, job v1.Job, want string) {
 }
 
 // byWorker returns the result of the handler gate.
-func (l language) byWorker(name string) string {
+func (l language) byWorker(c *cluster.Cluster, name string) string {
+	name = c.Own(name)
 	if l.name == "js" {
 		return fmt.Sprintf(`{"by":%q,"why":""}`, name)
 	}
@@ -80,7 +85,7 @@ func (l language) byWorker(name string) string {
 // before.
 func TestWorkerKilled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		id, open := gated(t, c)
 		first := l.workerOf(t, c, "first", "LEASE_MS=3000")
 		held := first.mustBegin(id)
@@ -96,7 +101,7 @@ func TestWorkerKilled(t *testing.T) {
 			t.Errorf("attempt %d with token %d follows token %d", again.attempt, again.token, held.token)
 		}
 		open()
-		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		mustResult(t, ending(t, c, id), l.byWorker(c, "second"))
 	})
 }
 
@@ -104,7 +109,7 @@ func TestWorkerKilled(t *testing.T) {
 // count.
 func TestFrozenWorker(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		id, open := gated(t, c)
 		// It must not have a claim at the server while it is frozen, which would get the job again.
 		first := l.workerOf(t, c, "first", "LEASE_MS=2000", "CONCURRENCY=1")
@@ -113,11 +118,11 @@ func TestFrozenWorker(t *testing.T) {
 		second := l.workerOf(t, c, "second")
 		second.mustBegin(id)
 		open()
-		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		mustResult(t, ending(t, c, id), l.byWorker(c, "second"))
 		first.signal(syscall.SIGCONT)
 		first.signal(syscall.SIGTERM)
 		first.ended(20 * time.Second)
-		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		mustResult(t, ending(t, c, id), l.byWorker(c, "second"))
 		if n := len(first.begun()) + len(second.begun()); n != 2 {
 			t.Errorf("the job was begun %d times, want once by each", n)
 		}
@@ -138,7 +143,7 @@ func TestFrozenWorker(t *testing.T) {
 // the job's last attempt, it does not count.
 func TestFrozenWorkerWithAnOpenClaim(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		first := l.workerOf(t, c, "first", "LEASE_MS=2000", "POLL_MS=20000")
 		var id string
 		eventually(t, "the frozen worker to be given a job", func() error {
@@ -163,7 +168,7 @@ func TestFrozenWorkerWithAnOpenClaim(t *testing.T) {
 // Heartbeats keep a job for several times its lease, and carry its progress.
 func TestHeartbeats(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		id, open := gated(t, c)
 		w := l.workerOf(t, c, "w", "LEASE_MS=4500")
 		began := w.mustBegin(id)
@@ -189,7 +194,7 @@ func TestHeartbeats(t *testing.T) {
 // the job.
 func TestLiveLog(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		gate := filepath.Join(t.TempDir(), "gate")
 		id := enqueue(t, c, client.NewJob{Type: "talk", Payload: text(gate)})
 		l.workerOf(t, c, "w")
@@ -224,7 +229,7 @@ func TestLiveLog(t *testing.T) {
 // An exception in a handler fails the attempt, and the error names the place.
 func TestFailures(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		l.workerOf(t, c, "w")
 		two := int32(2)
 		add := func(kind string) string {
@@ -271,7 +276,7 @@ func TestFailures(t *testing.T) {
 		if job := ending(t, c, throttled); job.Status != v1.StatusCompleted {
 			t.Errorf("the job that throttles is %s: %s", job.Status, job.LastError)
 		}
-		held, err := c.Client.Limit(c.Context(10*time.Second), "api")
+		held, err := c.Client.Limit(c.Context(10*time.Second), c.Own("api"))
 		if wait := time.Until(time.UnixMilli(held.HeldUntil)); err != nil || wait < 50*time.Minute {
 			t.Errorf("the limit is held for %v: %+v, %v", wait, held, err)
 		}
@@ -282,7 +287,7 @@ func TestFailures(t *testing.T) {
 // nevertheless, and the job is not leased without end.
 func TestOddDelays(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		l.workerOf(t, c, "w", "CONCURRENCY=1")
 		for _, delay := range []string{"2.5", "-1", "1e18", `"soon"`} {
 			two := int32(2)
@@ -297,7 +302,7 @@ func TestOddDelays(t *testing.T) {
 // An invalid or very long progress message does not cost the worker its leases.
 func TestOddProgress(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		file := filepath.Join(t.TempDir(), "gate")
 		id := enqueue(t, c, client.NewJob{Type: "babble", Payload: text(file)})
 		l.workerOf(t, c, "w", "LEASE_MS=4500").mustBegin(id)
@@ -311,14 +316,14 @@ func TestOddProgress(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		mustResult(t, ending(t, c, id), l.byWorker("w"))
+		mustResult(t, ending(t, c, id), l.byWorker(c, "w"))
 	})
 }
 
 // The handler of a running job learns of a cancellation.
 func TestCancelled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		w := l.workerOf(t, c, "w", "LEASE_MS=4500")
 		id := enqueue(t, c, client.NewJob{Type: "until-stopped"})
 		w.mustBegin(id)
@@ -334,7 +339,7 @@ func TestCancelled(t *testing.T) {
 // An idle worker stops soon after the signal.
 func TestStopIdle(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		w := l.workerOf(t, c, "w")
 		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3")})) // it is at work
 		w.signal(syscall.SIGTERM)
@@ -346,7 +351,7 @@ func TestStopIdle(t *testing.T) {
 // more.
 func TestStop(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		c := l.share(t, 1)
 		short, open := gated(t, c)
 		stubborn, _ := gated(t, c) // its handler does not look whether it is to end
 		long := enqueue(t, c, client.NewJob{Type: "until-stopped"})
@@ -356,7 +361,7 @@ func TestStop(t *testing.T) {
 		}
 		w.signal(syscall.SIGTERM)
 		open()
-		mustResult(t, ending(t, c, short), l.byWorker("w"))
+		mustResult(t, ending(t, c, short), l.byWorker(c, "w"))
 		// From now on two slots are free, and the worker knows that it must stop.
 		eventually(t, "the long job to be given back", func() error {
 			job, err := c.Client.Job(c.Context(10*time.Second), long)

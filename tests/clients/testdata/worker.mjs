@@ -1,8 +1,9 @@
 // A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token.
+// OWN is the end of the names that belong to the test.
 import { appendFileSync, existsSync } from "node:fs";
 import { Client, Failure, Snooze, Worker } from "./osqueue.mjs";
 
-const { env } = process;
+const { env } = process, own = env.OWN ?? "";
 const client = new Client(), { report } = client;
 client.report = async (job, action, body) => {
   await report.call(client, job, action, body);
@@ -13,7 +14,7 @@ const w = new Worker(client, {
   stopTimeoutMs: Number(env.STOP_MS ?? 20000), pollWaitMs: Number(env.POLL_MS ?? 2000),
 });
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-const handle = (type, handler) => w.handle(type, (job) => {
+const handle = (type, handler) => w.handle(type + own, (job) => {
   appendFileSync(env.LEDGER, `${w.name} ${type} ${job.id} ${job.attempts} ${job.token}\n`);
   return handler(job);
 });
@@ -49,7 +50,7 @@ handle("broken", (job) => { throw new TypeError(`no such luck: ${job.payload}`);
 handle("hopeless", () => { throw new Failure("never again", { retryable: false }); });
 handle("later", () => { throw new Failure("in an hour", { delayMs: 3600000 }); });
 handle("snooze", () => { throw new Snooze(3600000); });
-handle("throttle", (job) => client.throttle(job, "api", 3600000).then(() => null));
+handle("throttle", (job) => client.throttle(job, `api${own}`, 3600000).then(() => null));
 handle("odd", (job) => { throw new Failure("an odd delay", { delayMs: job.payload }); });
 handle("no-json", () => 1n);
 handle("too-much", () => "x".repeat(5000000));

@@ -1,10 +1,14 @@
-"""A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token."""
+"""A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token.
+
+OWN is the end of the names that belong to the test.
+"""
 import logging
 import os
 import time
 
 from osqueue import Client, Failure, Snooze, Worker
 
+own = os.environ.get("OWN", "")
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 w = Worker(Client(), int(os.environ.get("CONCURRENCY", 4)), os.environ["NAME"],
            float(os.environ.get("LEASE_MS", 0)) / 1000, float(os.environ.get("POLL_MS", 2000)) / 1000, stop_timeout=float(os.environ.get("STOP_MS", 20000)) / 1000)
@@ -15,7 +19,7 @@ def handle(type, handler):
         with open(os.environ["LEDGER"], "a") as f:
             f.write("%s %s %s %d %d\n" % (w.name, type, job.id, job.attempts, job.token))
         return handler(job)
-    w.handle(type, noted)
+    w.handle(type + own, noted)
 
 
 def square(job):
@@ -52,7 +56,7 @@ def snooze(job):
 
 
 def throttle(job):
-    w.client.throttle(job, "api", 3600)
+    w.client.throttle(job, "api" + own, 3600)
 
 
 def odd(job):
