@@ -66,26 +66,27 @@ func (c claimed) send(worker string, token uint64, offset int64, text string) st
 // neither the log nor which jobs are followed.
 func TestForgedLogs(t *testing.T) {
 	t.Parallel()
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	give := func(body string) string { return bearer(s.give(body).Token) }
 	owner, thief := give(`{"role":"worker"}`), give(`{"role":"worker"}`)
-	narrow := give(`{"role":"worker","types":["film"]}`)
-	job := s.claim("live", "mail", owner)
-	other := s.claim("other", "film", owner)
+	film := s.Own("film")
+	narrow := give(`{"role":"worker","types":["` + film + `"]}`)
+	job := s.claim(s.Own("live"), s.Own("mail"), owner)
+	other := s.claim(s.Own("other"), film, owner)
 	const said = "what the owner said\n"
 	if text := job.logs(t); text != "" {
 		t.Fatalf("it begins with %q", text)
 	}
 	job.logs(t) // it is watched from here on
 	other.logs(t)
-	if a := try(t, s.node, "POST", v1.PathLogs, owner, job.send("w", job.token, 0, said)); a.StatusCode != http.StatusOK || !strings.Contains(a.Body, `"live"`) {
+	if a := try(t, s.node, "POST", v1.PathLogs, owner, job.send("w", job.token, 0, said)); a.StatusCode != http.StatusOK || !strings.Contains(a.Body, `"`+job.id+`"`) {
 		t.Fatalf("%d %s", a.StatusCode, a.Body)
 	}
 	const lie = "a lie\n"
 	at := int64(len(said))
-	many := `{"workerId":"w","jobs":[` + strings.TrimSuffix(strings.Repeat(`{"jobId":"live","token":1,"text":"x"},`, 1001), ",") + `]}`
+	many := `{"workerId":"w","jobs":[` + strings.TrimSuffix(strings.Repeat(`{"jobId":"`+job.id+`","token":1,"text":"x"},`, 1001), ",") + `]}`
 	chunk := func(fields string) string {
-		return fmt.Sprintf(`{"workerId":"w","jobs":[{"jobId":"live","token":%d,%s}]}`, job.token, fields)
+		return fmt.Sprintf(`{"workerId":"w","jobs":[{"jobId":%q,"token":%d,%s}]}`, job.id, job.token, fields)
 	}
 	for _, r := range []struct {
 		name, token, body string
@@ -115,7 +116,7 @@ func TestForgedLogs(t *testing.T) {
 		{"too many jobs", owner, many, 413},
 		{"a negative wait", owner, `{"workerId":"w","waitMs":-1}`, 400},
 		{"a wrong type", owner, chunk(`"text":{"$gt":""}`), 400},
-		{"an id of a path", owner, `{"workerId":"w","jobs":[{"jobId":"../live","token":1,"text":"x"}]}`, 200},
+		{"an id of a path", owner, `{"workerId":"w","jobs":[{"jobId":"../` + job.id + `","token":1,"text":"x"}]}`, 200},
 	} {
 		s.attack(r.name, func(t *testing.T) {
 			a := try(t, s.node, "POST", v1.PathLogs, r.token, r.body)
@@ -130,12 +131,12 @@ func TestForgedLogs(t *testing.T) {
 			}
 		})
 	}
-	at1 := v1.PathJobs + "/live/" + v1.ActionLogs
+	at1 := v1.PathJobs + "/" + job.id + "/" + v1.ActionLogs
 	for _, r := range []struct {
 		name, token, path string
 		want              int
 	}{
-		{"a reader of another type", give(`{"role":"reader","types":["film"]}`), at1, 404},
+		{"a reader of another type", give(`{"role":"reader","types":["` + film + `"]}`), at1, 404},
 		{"a reader of another group", give(`{"role":"reader","groups":["a"]}`), at1, 404},
 		{"a worker reads", thief, at1, 403},
 		{"a producer reads", give(`{"role":"producer"}`), at1, 403},
@@ -154,7 +155,7 @@ func TestForgedLogs(t *testing.T) {
 	}
 	s.attack("the end of a claim", func(t *testing.T) {
 		one := fmt.Sprintf(`{"workerId":"w","token":%d}`, job.token)
-		if a := try(t, s.node, "POST", v1.PathJobs+"/live/complete", owner, one); a.StatusCode != http.StatusOK {
+		if a := try(t, s.node, "POST", v1.PathJobs+"/"+job.id+"/complete", owner, one); a.StatusCode != http.StatusOK {
 			t.Fatal(a.Body)
 		}
 		try(t, s.node, "POST", v1.PathLogs, owner, job.send("w", job.token, at, lie))

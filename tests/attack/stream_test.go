@@ -49,12 +49,13 @@ func overStream(t *testing.T, n *cluster.Node, token string) *client.Client {
 
 // A token has the same limits over a stream as over HTTP.
 func TestStreamsBeyondTheirScope(t *testing.T) {
-	s := newSecured(t, 1)
+	s := shareSecured(t)
+	mail, secret := s.Own("mail"), s.Own("secret")
 	give := func(body string) *client.Client { return overStream(t, s.node, s.give(body).Token) }
-	producer, worker := give(`{"role":"producer","types":["mail"],"maxPayload":10}`), give(`{"role":"worker","types":["mail"]}`)
+	producer, worker := give(`{"role":"producer","types":["`+mail+`"],"maxPayload":10}`), give(`{"role":"worker","types":["`+mail+`"]}`)
 	full := give(`{"role":"producer","maxJobs":1}`)
 	ctx := s.Context(patience)
-	if _, err := full.Enqueue(ctx, client.NewJob{ID: "secret", Type: "secret"}); err != nil {
+	if _, err := full.Enqueue(ctx, client.NewJob{ID: secret, Type: secret}); err != nil {
 		t.Fatal(err)
 	}
 	enqueue := func(cl *client.Client, job client.NewJob) func() error {
@@ -71,20 +72,20 @@ func TestStreamsBeyondTheirScope(t *testing.T) {
 		call func() error
 		tag  string
 	}{
-		{"a producer enqueues another type", enqueue(producer, client.NewJob{Type: "secret"}), v1.TagForbidden},
+		{"a producer enqueues another type", enqueue(producer, client.NewJob{Type: secret}), v1.TagForbidden},
 		{"a producer enqueues no type", enqueue(producer, client.NewJob{}), v1.TagForbidden},
 		{"a producer enqueues a pattern", enqueue(producer, client.NewJob{Type: "*"}), v1.TagForbidden},
-		{"a producer enqueues a large payload", enqueue(producer, client.NewJob{Type: "mail", Payload: []byte(`"0123456789"`)}), v1.TagForbidden},
+		{"a producer enqueues a large payload", enqueue(producer, client.NewJob{Type: mail, Payload: []byte(`"0123456789"`)}), v1.TagForbidden},
 		{"a producer enqueues a program", enqueue(full, client.NewJob{Type: "command"}), v1.TagForbidden},
 		{"one job of a batch", func() error {
-			_, err := producer.EnqueueBatch(ctx, []client.NewJob{{Type: "mail"}, {Type: "secret"}})
+			_, err := producer.EnqueueBatch(ctx, []client.NewJob{{Type: mail}, {Type: secret}})
 			return err
 		}, v1.TagForbidden},
-		{"a producer claims", claim(producer, "mail"), v1.TagForbidden},
-		{"a worker claims another type", claim(worker, "secret"), v1.TagForbidden},
+		{"a producer claims", claim(producer, mail), v1.TagForbidden},
+		{"a worker claims another type", claim(worker, secret), v1.TagForbidden},
 		{"a worker claims all", claim(worker), v1.TagForbidden},
-		{"a worker enqueues", enqueue(worker, client.NewJob{Type: "mail"}), v1.TagForbidden},
-		{"a token over its quota", enqueue(full, client.NewJob{Type: "more"}), v1.TagTooManyTokenJobs},
+		{"a worker enqueues", enqueue(worker, client.NewJob{Type: mail}), v1.TagForbidden},
+		{"a token over its quota", enqueue(full, client.NewJob{Type: s.Own("more")}), v1.TagTooManyTokenJobs},
 	} {
 		s.attack(r.name, func(t *testing.T) {
 			if err := r.call(); !client.HasTag(err, r.tag) {
@@ -92,7 +93,7 @@ func TestStreamsBeyondTheirScope(t *testing.T) {
 			}
 		})
 	}
-	if a := try(t, s.node, "GET", v1.PathJobs+"?type=mail", bearer(s.token), ""); !strings.Contains(a.Body, `"jobs":[]`) {
+	if a := try(t, s.node, "GET", v1.PathJobs+"?status=all&type="+mail, bearer(s.token), ""); !strings.Contains(a.Body, `"jobs":[]`) {
 		t.Errorf("something was enqueued: %s", a.Body)
 	}
 	s.settled()
@@ -100,15 +101,16 @@ func TestStreamsBeyondTheirScope(t *testing.T) {
 
 // A claim that was made over a stream belongs to its token, also for reports over a stream.
 func TestStolenClaimsOverStreams(t *testing.T) {
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	admin := bearer(s.token)
 	give := func() *client.Client { return overStream(t, s.node, s.give(`{"role":"worker"}`).Token) }
 	owner, thief := give(), give()
 	ctx := s.Context(patience)
-	if a := try(t, s.node, "POST", v1.PathJobs, admin, `{"id":"j","type":"mail"}`); a.StatusCode != http.StatusOK {
+	id, mail := s.Own("j"), s.Own("mail")
+	if a := try(t, s.node, "POST", v1.PathJobs, admin, `{"id":"`+id+`","type":"`+mail+`"}`); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Body)
 	}
-	jobs, err := owner.Claim(ctx, client.ClaimOptions{Worker: "w", Types: []string{"mail"}, Max: 1})
+	jobs, err := owner.Claim(ctx, client.ClaimOptions{Worker: "w", Types: []string{mail}, Max: 1})
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
@@ -132,7 +134,7 @@ func TestStolenClaimsOverStreams(t *testing.T) {
 			if alone := !strings.Contains(name, "batch") && name != "heartbeat"; alone && !client.HasTag(err, v1.TagWrongWorker) {
 				t.Errorf("answered %v", err)
 			}
-			if a := try(t, s.node, "GET", v1.PathJobs+"/j", admin, ""); !strings.Contains(a.Body, `"in_progress"`) {
+			if a := try(t, s.node, "GET", v1.PathJobs+"/"+id, admin, ""); !strings.Contains(a.Body, `"in_progress"`) {
 				t.Fatalf("the job is changed: %s", a.Body)
 			}
 		})
@@ -146,13 +148,13 @@ func TestStolenClaimsOverStreams(t *testing.T) {
 // A token that expires while something is open with it ends it within a second, and a stream
 // answers nothing more with it.
 func TestTokensThatExpireMidStream(t *testing.T) {
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	const lives = 3 * time.Second
 	made := s.give(`{"role":"admin","ttlMs":3000}`)
 	end := time.Now().Add(lives)
 	cl := overStream(t, s.node, made.Token)
 	ctx := s.Context(patience)
-	if _, err := cl.Enqueue(ctx, client.NewJob{ID: "before", Type: "mail"}); err != nil {
+	if _, err := cl.Enqueue(ctx, client.NewJob{ID: s.Own("before"), Type: "mail"}); err != nil {
 		t.Fatal(err)
 	}
 	n, head := s.node, bearer(made.Token)
@@ -204,7 +206,7 @@ func TestTokensThatExpireMidStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		if _, err := other.Enqueue(again, client.NewJob{ID: "after", Type: "mail"}); !client.HasTag(err, v1.TagUnauthorized) {
+		if _, err := other.Enqueue(again, client.NewJob{ID: s.Own("after"), Type: "mail"}); !client.HasTag(err, v1.TagUnauthorized) {
 			t.Errorf("answered %v", err)
 		}
 	})

@@ -33,7 +33,17 @@ func newSecured(t *testing.T, nodes int) *secured {
 func newSecuredWith(t *testing.T, o cluster.Options) *secured {
 	t.Helper()
 	o.Flags = append(calmed(o.Nodes, o.Flags), "--security", "on")
-	c := cluster.Start(t, o)
+	return secure(t, cluster.Start(t, o))
+}
+
+// shareSecured returns a view of the one node with --security on that tests share.
+func shareSecured(t *testing.T) *secured {
+	t.Helper()
+	return secure(t, cluster.Share(t, cluster.Options{Nodes: 1, Flags: []string{"--security", "on"}}))
+}
+
+func secure(t *testing.T, c *cluster.Cluster) *secured {
+	t.Helper()
 	g := &target{Cluster: c, t: t, before: make(map[*cluster.Node]int64), terms: make(map[*cluster.Node]uint64)}
 	s := &secured{target: g, node: c.WaitLeader()}
 	g.Eventually(patience, "the admin socket", func() error {
@@ -97,7 +107,7 @@ const mailJob = `{"type":"mail"}`
 // on the routes of other contracts.
 func TestStrangersTakeNoMemory(t *testing.T) {
 	t.Parallel()
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	n := s.node
 	const handshake = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	revoked := s.give(`{"role":"worker"}`)
@@ -135,7 +145,7 @@ func TestStrangersTakeNoMemory(t *testing.T) {
 // Credentials that are none are answered 401, whatever they look like.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	good := s.give(`{"role":"admin"}`)
 	parts := strings.Split(good.Token, "_")
 	stranger := auth.New()
@@ -221,18 +231,19 @@ func TestForgedTokens(t *testing.T) {
 // Tokens do only what their role and their scope allow: nothing is done, and 403 says why.
 func TestTokensBeyondTheirScope(t *testing.T) {
 	t.Parallel()
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	admin := bearer(s.token)
 	give := func(body string) string { return bearer(s.give(body).Token) }
 	producer, worker := give(`{"role":"producer","types":["mail","film.*"],"maxPayload":10}`), give(`{"role":"worker","types":["mail"]}`)
 	reader, operator := give(`{"role":"reader","types":["mail"]}`), give(`{"role":"operator","types":["mail"],"groups":["a"]}`)
 	free := give(`{"role":"producer"}`)
-	for _, id := range []string{"secret-1", "secret-2"} {
+	ids := []string{s.Own("secret-1"), s.Own("secret-2")}
+	for _, id := range ids {
 		if a := try(t, s.node, "POST", v1.PathJobs, admin, `{"id":"`+id+`","type":"secret"}`); a.StatusCode != http.StatusOK {
 			t.Fatal(a.Body)
 		}
 	}
-	if a := try(t, s.node, "PUT", v1.PathCrons+"/secret-3", admin, `{"spec":"@yearly","job":{"type":"secret"}}`); a.StatusCode != http.StatusOK {
+	if a := try(t, s.node, "PUT", v1.PathCrons+"/"+s.Own("secret-3"), admin, `{"spec":"@yearly","job":{"type":"secret"}}`); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Body)
 	}
 	job := func(more string) string { return `{"type":"mail"` + more + `}` }
@@ -291,7 +302,9 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 		{"an operator claims", operator, "POST", v1.PathClaim, `{"workerId":"w","types":["mail"]}`},
 		{"an operator reads the state", operator, "GET", v1.PathState, ""},
 	}
+	own := strings.NewReplacer("secret-1", ids[0], "secret-2", ids[1], "secret-3", s.Own("secret-3"))
 	for _, r := range rows {
+		r.path, r.body = own.Replace(r.path), own.Replace(r.body)
 		s.attack(r.name, func(t *testing.T) {
 			a := try(t, s.node, r.method, r.path, r.token, r.body)
 			hidden := strings.Contains(a.Body, v1.TagNotFound) && strings.Contains(r.path+r.body, "secret-")
@@ -303,7 +316,7 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 			}
 		})
 	}
-	for _, id := range []string{"secret-1", "secret-2"} {
+	for _, id := range ids {
 		if a := try(t, s.node, "GET", v1.PathJobs+"/"+id, admin, ""); a.StatusCode != http.StatusOK || !strings.Contains(a.Body, `"unclaimed"`) {
 			t.Errorf("%s: %d %s", id, a.StatusCode, a.Body)
 		}
@@ -314,40 +327,42 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 // A claim belongs to its token: another worker with the right claim number cannot report on it.
 func TestStolenClaims(t *testing.T) {
 	t.Parallel()
-	s := newSecured(t, 1)
+	s := shareSecured(t)
 	admin := bearer(s.token)
 	owner, thief := bearer(s.give(`{"role":"worker"}`).Token), bearer(s.give(`{"role":"worker"}`).Token)
-	if a := try(t, s.node, "POST", v1.PathJobs, admin, `{"id":"j","type":"mail"}`); a.StatusCode != http.StatusOK {
+	id, kind := s.Own("j"), s.Own("mail")
+	if a := try(t, s.node, "POST", v1.PathJobs, admin, `{"id":"`+id+`","type":"`+kind+`"}`); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Body)
 	}
 	var job v1.ClaimedJob
-	a := try(t, s.node, "POST", v1.PathClaim, owner, `{"workerId":"w","types":["mail"],"requestId":"r"}`)
+	claim := `{"workerId":"w","types":["` + kind + `"],"requestId":"` + s.Own("r") + `"}`
+	a := try(t, s.node, "POST", v1.PathClaim, owner, claim)
 	if err := json.Unmarshal([]byte(a.Body), &job); err != nil || job.Token == 0 {
 		t.Fatalf("%d %s", a.StatusCode, a.Body)
 	}
 	one := fmt.Sprintf(`{"workerId":"w","token":%d}`, job.Token)
-	many := fmt.Sprintf(`{"workerId":"w","jobs":[{"jobId":"j","token":%d}]}`, job.Token)
+	many := fmt.Sprintf(`{"workerId":"w","jobs":[{"jobId":%q,"token":%d}]}`, id, job.Token)
 	for name, r := range map[string][2]string{
-		"complete":                {v1.PathJobs + "/j/complete", one},
-		"fail":                    {v1.PathJobs + "/j/fail", strings.TrimSuffix(one, "}") + `,"error":"x"}`},
-		"release":                 {v1.PathJobs + "/j/release", one},
-		"heartbeat":               {v1.PathJobs + "/j/heartbeat", one},
-		"complete without number": {v1.PathJobs + "/j/complete", `{"workerId":"w"}`},
+		"complete":                {v1.PathJobs + "/" + id + "/complete", one},
+		"fail":                    {v1.PathJobs + "/" + id + "/fail", strings.TrimSuffix(one, "}") + `,"error":"x"}`},
+		"release":                 {v1.PathJobs + "/" + id + "/release", one},
+		"heartbeat":               {v1.PathJobs + "/" + id + "/heartbeat", one},
+		"complete without number": {v1.PathJobs + "/" + id + "/complete", `{"workerId":"w"}`},
 		"complete in a batch":     {v1.PathComplete, many},
 		"release in a batch":      {v1.PathRelease, many},
-		"repeat the claim":        {v1.PathClaim, `{"workerId":"w","types":["mail"],"requestId":"r"}`},
+		"repeat the claim":        {v1.PathClaim, claim},
 	} {
 		s.attack(name, func(t *testing.T) {
 			a := try(t, s.node, "POST", r[0], thief, r[1])
-			if a.StatusCode == http.StatusOK && strings.Contains(a.Body, `"jobId":"j"`) && !strings.Contains(a.Body, v1.TagWrongWorker) {
+			if a.StatusCode == http.StatusOK && strings.Contains(a.Body, `"jobId":"`+id+`"`) && !strings.Contains(a.Body, v1.TagWrongWorker) {
 				t.Errorf("the thief has the job: %d %s", a.StatusCode, a.Body)
 			}
-			if a := try(t, s.node, "GET", v1.PathJobs+"/j", admin, ""); !strings.Contains(a.Body, `"in_progress"`) {
+			if a := try(t, s.node, "GET", v1.PathJobs+"/"+id, admin, ""); !strings.Contains(a.Body, `"in_progress"`) {
 				t.Fatalf("the job is changed: %s", a.Body)
 			}
 		})
 	}
-	if a := try(t, s.node, "POST", v1.PathJobs+"/j/complete", owner, one); a.StatusCode != http.StatusOK {
+	if a := try(t, s.node, "POST", v1.PathJobs+"/"+id+"/complete", owner, one); a.StatusCode != http.StatusOK {
 		t.Errorf("the owner completes: %d %s", a.StatusCode, a.Body)
 	}
 	s.settled()
