@@ -202,7 +202,7 @@ soak: build ## Run clusters under load and all faults for SOAK (default 10m), an
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/nemesis -run '^TestSoak$$' -v -timeout 0
 	OSQUEUE_SIM=$(SIM) go test ./cluster -run '^TestSimulation$$' -v -timeout 0
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_MILLION=1000000 go test ./tests/dashboard -run '^TestMillion$$' -v -timeout 0
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_RECOVERY=300000 go test ./tests/regression -run '^TestRecoveryFromTheBucketTakesTheBrokerTimeout$$' -v -timeout 0
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_RECOVERY=300000 go test ./tests/e2e -run '^TestRecoveryFromTheBucketTakesTheBrokerTimeout$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile

@@ -64,8 +64,8 @@ func (d *devProcess) servers() []string {
 	return all
 }
 
-// freePorts returns the first of n consecutive free ports, below the range that the
-// system uses for outgoing connections.
+// freePorts returns the first of n consecutive free ports, below the range that the system uses for outgoing
+// connections: the port of a process that was killed is still free when it comes back.
 func freePorts(t *testing.T, n int) (first int) {
 	t.Helper()
 	for range 100 {

@@ -166,8 +166,8 @@ func watchCounters(ctx context.Context, t *testing.T, c *cluster.Cluster, seen *
 
 var jobTypes = []string{"a", "b", "c"}
 
-// produce enqueues n jobs with random endings in their payload, and cancels some that wait.
-func produce(ctx context.Context, t *testing.T, c *client.Client, l *tally, rng *rand.Rand, n int) {
+// enqueueRandomly enqueues n jobs with random endings in their payload, and cancels some that wait.
+func enqueueRandomly(ctx context.Context, t *testing.T, c *client.Client, l *tally, rng *rand.Rand, n int) {
 	endings := []string{"completed", "completed", "completed", "failed once", "dead", "never"}
 	for i := range n {
 		job := client.NewJob{ID: fmt.Sprintf("j%d", i), Type: jobTypes[rng.IntN(len(jobTypes))]}
@@ -256,7 +256,7 @@ func TestCountersAreTrueOverFailovers(t *testing.T) {
 	watching.Go(func() { watchCounters(watched, t, c, &seen) })
 	working.Go(func() { work(worked, t, c.Client, l) })
 	var producing sync.WaitGroup
-	producing.Go(func() { produce(ctx, t, c.Client, l, rand.New(rand.NewPCG(seed, 0)), 600) })
+	producing.Go(func() { enqueueRandomly(ctx, t, c.Client, l, rand.New(rand.NewPCG(seed, 0)), 600) })
 	var down *cluster.Node
 	for i := range 3 {
 		var leader *cluster.Node

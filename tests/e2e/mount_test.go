@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func TestMountGoesAway(t *testing.T) {
 	}
 	isEmpty(t, bare)
 	back()
-	if _, err := c.Client.Enqueue(client.WithAck(c.Context(documentPatience), client.AckObject), client.NewJob{ID: "after", Type: "t"}); err != nil {
+	if _, err := c.Client.Enqueue(client.WithAck(c.Context(patience), client.AckObject), client.NewJob{ID: "after", Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	mustHave(t, c, append(ids, "after"))
@@ -82,7 +82,7 @@ func TestStartWithoutTheMount(t *testing.T) {
 	c.StopAll()
 	away()
 	c.Nodes[0].Start()
-	c.Eventually(documentPatience, "the reason in the status", func() error {
+	c.Eventually(patience, "the reason in the status", func() error {
 		s, err := c.Nodes[0].Status()
 		if err == nil && !strings.Contains(s.Fence.Reason, "is it mounted?") {
 			err = fmt.Errorf("it is %s: %s", s.Fence.State, s.Fence.Reason)

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"errors"
@@ -10,7 +10,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-const patience = 60 * time.Second
+// longPatience is the time limit of a condition that waits for leases, disks or several elections.
+const longPatience = 60 * time.Second
 
 func ended(n *cluster.Node) func() error {
 	return func() error {
@@ -31,14 +32,14 @@ func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"}); err != nil {
+	if _, err := c.Client.Enqueue(c.Context(longPatience), client.NewJob{Type: "t"}); err != nil {
 		t.Fatalf("no node takes a job while one disk hangs: %v", err)
 	}
 	t.Logf("a job is taken %v after the disk began to hang", time.Since(began).Round(10*time.Millisecond))
 	if now := c.WaitLeader(); now == old {
 		t.Errorf("%s leads without a disk", old.Name)
 	}
-	c.Eventually(patience, old.Name+" to end", ended(old))
+	c.Eventually(longPatience, old.Name+" to end", ended(old))
 	if log := old.Log(); !strings.Contains(log, "the disk of the raft log has not answered for 3s") {
 		t.Errorf("%s does not say why it ended:\n%s", old.Name, old.LogTail(5))
 	}
@@ -46,7 +47,7 @@ func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.Start()
-	c.Eventually(patience, old.Name+" to follow", func() error {
+	c.Eventually(longPatience, old.Name+" to follow", func() error {
 		s, err := old.Status()
 		if err == nil && s.Leader == nil {
 			err = errors.New("it knows no leader")
@@ -70,7 +71,7 @@ func TestANodeWhoseDiskHangsObeysSIGTERM(t *testing.T) {
 	go func() { stopped <- n.Stop() }()
 	select {
 	case <-stopped:
-	case <-time.After(patience):
+	case <-time.After(longPatience):
 		n.Kill()
 		t.Error("it does not end")
 	}

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 		mode(n, "off")
 		n.Start()
 	}
-	plain, err := client.New(client.Config{Servers: c.Servers(), RetryFor: patience})
+	plain, err := client.New(client.Config{Servers: c.Servers(), RetryFor: longPatience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 	secure := produce(t, c.Client)
 	secure.more(c)
 	old.stop()
-	c.Eventually(patience, "the first token", func() error { // log answers without it
+	c.Eventually(longPatience, "the first token", func() error { // log answers without it
 		if tokens, err := c.Client.Tokens(c.Context(time.Second)); err != nil || len(tokens) == 0 {
 			return errors.Join(errors.New("there is none"), err)
 		}
@@ -69,7 +69,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer refused.Close()
-	if _, err := refused.Stats(c.Context(patience)); err == nil {
+	if _, err := refused.Stats(c.Context(longPatience)); err == nil {
 		t.Error("a client without TLS is served with --security=on")
 	}
 	roll("log", secure)
@@ -84,7 +84,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 // is no longer a member. With a certificate that was issued afterwards it comes back.
 func TestARevokedNodeIsOut(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{TLS: true})
-	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"}); err != nil {
+	if _, err := c.Client.Enqueue(c.Context(longPatience), client.NewJob{Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	n := c.Follower()
@@ -121,7 +121,7 @@ func TestARevokedNodeIsOut(t *testing.T) {
 	}
 	for _, other := range others {
 		conn := nodeConn(t, c, n.Name, other)
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(longPatience))
 		if _, err := fmt.Fprintf(conn, "GET /cluster/v1/identity HTTP/1.1\r\nHost: x\r\n\r\n"); err == nil {
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
 				t.Errorf("%s answers the revoked node", other.Name)
@@ -174,7 +174,7 @@ func nodeConn(t *testing.T, c *cluster.Cluster, name string, to *cluster.Node) n
 // certificate, no expired certificate.
 func TestTheNodePortIsForNodes(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
+	c := cluster.Share(t, cluster.Options{TLS: true, Nodes: 1})
 	n := c.Nodes[0]
 	a, err := certs.LoadAuthority(c.CertDir())
 	if err != nil {
@@ -203,14 +203,14 @@ func TestTheNodePortIsForNodes(t *testing.T) {
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			return (&tls.Dialer{Config: secure}).DialContext(ctx, network, address)
 		}
-		return &http.Client{Transport: &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}, Timeout: patience}
+		return &http.Client{Transport: &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}, Timeout: longPatience}
 	}
 	for name, stranger := range map[string]*http.Client{
 		"another CA":       issue(foreign, foreignDir, "n1", certs.Node, time.Now()),
-		"a client":         issue(a, c.CertDir(), "ci", certs.Client, time.Now()),
-		"an expired node":  issue(a, c.CertDir(), "n8", certs.Node, time.Now().Add(-2*time.Hour)),
-		"not in the peers": issue(a, c.CertDir(), "n7", certs.Node, time.Now()),
-		"without TLS":      {Timeout: patience},
+		"a client":         issue(a, c.CertDir(), c.Own("ci"), certs.Client, time.Now()),
+		"an expired node":  issue(a, c.CertDir(), c.Own("n8"), certs.Node, time.Now().Add(-2*time.Hour)),
+		"not in the peers": issue(a, c.CertDir(), c.Own("n7"), certs.Node, time.Now()),
+		"without TLS":      {Timeout: longPatience},
 	} {
 		url := "https://" + n.Raft
 		if stranger.Transport == nil {

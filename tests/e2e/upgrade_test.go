@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func TestRollingUpgrade(t *testing.T) {
 	for _, n := range c.Nodes {
 		restart(n, next)
 	}
-	c.Eventually(patience, "the level to be raised", func() error { return levelIs(c, fsm.BaseLevel+1) })
+	c.Eventually(longPatience, "the level to be raised", func() error { return levelIs(c, fsm.BaseLevel+1) })
 	p.more(c)
 	p.stop()
 	if n, err := stored(c); err != nil || n != int(p.acked.Load()) {
@@ -68,7 +68,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	n.Binary = ""
 	n.Start()
-	c.Eventually(patience, n.Name+" to end", ended(n))
+	c.Eventually(longPatience, n.Name+" to end", ended(n))
 	if log := n.Log(); !strings.Contains(log, "upgrade this node") && !strings.Contains(log, "not a usable snapshot") {
 		t.Errorf("%s does not say why it ended:\n%s", n.Name, n.LogTail(5))
 	}
@@ -110,7 +110,7 @@ func (p *producer) stop() {
 // more waits for more jobs to be acknowledged.
 func (p *producer) more(c *cluster.Cluster) {
 	goal := p.acked.Load() + 10
-	c.Eventually(patience, "more jobs", func() error {
+	c.Eventually(longPatience, "more jobs", func() error {
 		if n := p.acked.Load(); n < goal {
 			return fmt.Errorf("%d of %d", n, goal)
 		}

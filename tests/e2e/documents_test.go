@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"crypto/rand"
@@ -9,14 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"osqueue/client"
 	"osqueue/tests/cluster"
 )
-
-// documentPatience bounds each wait for a node's reaction to a document.
-const documentPatience = 20 * time.Second
 
 // bucketFile returns the path of an object of a cluster whose bucket is a directory.
 func bucketFile(c *cluster.Cluster, key string) string {
@@ -54,7 +50,7 @@ func noise(n int) string {
 func fill(t *testing.T, c *cluster.Cluster, n, payload int) (ids []string) {
 	t.Helper()
 	for i := range n {
-		e, err := c.Client.Enqueue(client.WithAck(c.Context(documentPatience), client.AckObject), client.NewJob{
+		e, err := c.Client.Enqueue(client.WithAck(c.Context(patience), client.AckObject), client.NewJob{
 			ID: fmt.Sprintf("job-%d", i), Type: "t", Payload: fmt.Appendf(nil, "%q", noise(payload)),
 		})
 		if err != nil {
@@ -69,7 +65,7 @@ func fill(t *testing.T, c *cluster.Cluster, n, payload int) (ids []string) {
 func mustHave(t *testing.T, c *cluster.Cluster, ids []string) {
 	t.Helper()
 	for _, id := range ids {
-		if _, err := c.Client.Job(c.Context(documentPatience), id); err != nil {
+		if _, err := c.Client.Job(c.Context(patience), id); err != nil {
 			t.Fatalf("job %s of %d: %v", id, len(ids), err)
 		}
 	}
@@ -121,7 +117,7 @@ func TestAMissingDocumentIsRepaired(t *testing.T) {
 
 	second := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "m", Bucket: first.Bucket(), Flags: flags})
 	second.Nodes[0].Start()
-	second.Eventually(documentPatience, "the refusal", func() error {
+	second.Eventually(patience, "the refusal", func() error {
 		s, err := second.Nodes[0].Status()
 		if err == nil && !strings.Contains(s.Fence.Reason, "osqueue verify BUCKET-URL --repair") {
 			err = fmt.Errorf("fence %s: %s", s.Fence.State, s.Fence.Reason)

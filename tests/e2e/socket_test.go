@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func TestCommandsUseTheAdminSocket(t *testing.T) {
 	}
 	home := t.TempDir()
 	run := func(dir string, env []string, args ...string) (string, error) {
-		cmd := exec.CommandContext(c.Context(patience), binary, args...)
+		cmd := exec.CommandContext(c.Context(longPatience), binary, args...)
 		cmd.Dir = dir
 		cmd.Env = append([]string{"HOME=" + home, "XDG_CONFIG_HOME=" + home}, env...)
 		out, err := cmd.CombinedOutput()
@@ -44,7 +44,7 @@ func TestCommandsUseTheAdminSocket(t *testing.T) {
 			t.Fatalf("%s: %v: %s", what, err, text)
 		}
 		defer cl.Close()
-		if _, err := cl.Stats(c.Context(patience)); err != nil {
+		if _, err := cl.Stats(c.Context(longPatience)); err != nil {
 			t.Errorf("%s: the token is refused: %v", what, err)
 		}
 	}

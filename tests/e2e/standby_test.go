@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -45,20 +45,20 @@ func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 	ids := fill(t, a, 4, 10)
 	cut()
 	for i := range 26 {
-		e, err := a.Client.Enqueue(a.Context(documentPatience), client.NewJob{ID: fmt.Sprintf("answered-%d", i), Type: "t"})
+		e, err := a.Client.Enqueue(a.Context(patience), client.NewJob{ID: fmt.Sprintf("answered-%d", i), Type: "t"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, e.JobID)
 	}
 	b := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: "file://" + dir, Flags: standbyTimes})
-	e, err := b.Client.Enqueue(client.WithAck(b.Context(documentPatience), client.AckObject), client.NewJob{ID: "of-the-other", Type: "t"})
+	e, err := b.Client.Enqueue(client.WithAck(b.Context(patience), client.AckObject), client.NewJob{ID: "of-the-other", Type: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids = append(ids, e.JobID)
 	heal()
-	a.Eventually(documentPatience, "the first cluster to be a standby", fenceOf(a, "standby"))
+	a.Eventually(patience, "the first cluster to be a standby", fenceOf(a, "standby"))
 	b.StopAll()
 	a.WaitLeader()
 	mustHave(t, a, ids)
@@ -86,7 +86,7 @@ func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 			a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: flags})
 			b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: "file://" + dir, Flags: flags})
 			b.Nodes[0].Start()
-			a.Eventually(documentPatience, "the leader to know of the standby", func() error {
+			a.Eventually(patience, "the leader to know of the standby", func() error {
 				s, err := a.Nodes[0].Status()
 				if err == nil && s.Standby == "" {
 					err = errors.New("it knows of none")
@@ -101,13 +101,13 @@ func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 			}
 			cut()
 			b.WaitLeader()
-			if e, err := a.Client.Enqueue(a.Context(documentPatience/4), client.NewJob{ID: "twice", Type: "t"}); err == nil {
+			if e, err := a.Client.Enqueue(a.Context(patience/4), client.NewJob{ID: "twice", Type: "t"}); err == nil {
 				t.Errorf("the first cluster answers %+v after the takeover", e)
 			}
 			if bareStays {
 				isEmpty(t, bare)
 			} else {
-				a.Eventually(documentPatience, "the reason in the status", func() error {
+				a.Eventually(patience, "the reason in the status", func() error {
 					s, err := a.Nodes[0].Status()
 					if err == nil && s.Refusing == "" {
 						err = errors.New("it has none")
@@ -117,7 +117,7 @@ func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 			}
 			mustHave(t, b, ids)
 			heal()
-			a.Eventually(documentPatience, "the first cluster to be a standby", fenceOf(a, "standby"))
+			a.Eventually(patience, "the first cluster to be a standby", fenceOf(a, "standby"))
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestStandbyClusterIsNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	var leader *cluster.Node
-	b.Eventually(documentPatience, "a standby", func() (err error) {
+	b.Eventually(patience, "a standby", func() (err error) {
 		leader, err = standbyOf(b)
 		return err
 	})
@@ -146,8 +146,8 @@ func TestStandbyClusterIsNotReady(t *testing.T) {
 		if n == leader {
 			who += ", the standby"
 		}
-		b.Eventually(documentPatience, who+" to say why it is not ready", func() error {
-			ready := b.Client.Ready(b.Context(documentPatience), n.HTTP)
+		b.Eventually(patience, who+" to say why it is not ready", func() error {
+			ready := b.Client.Ready(b.Context(patience), n.HTTP)
 			if err := refusal(ready, v1.TagNoLeader, "another broker, which is alive"); err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func TestStandbyClusterIsNotReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = one.Stats(b.Context(documentPatience))
+		_, err = one.Stats(b.Context(patience))
 		one.Close()
 		if err := refusal(err, v1.TagNoLeader, ""); err != nil {
 			t.Errorf("%s is asked with a token: %v", who, err)
@@ -170,10 +170,10 @@ func TestStandbyClusterIsNotReady(t *testing.T) {
 	a.StopAll()
 	b.WaitLeader()
 	for _, n := range b.Nodes {
-		b.Eventually(documentPatience, n.Name+" to be ready", func() error { return b.Client.Ready(b.Context(documentPatience), n.HTTP) })
+		b.Eventually(patience, n.Name+" to be ready", func() error { return b.Client.Ready(b.Context(patience), n.HTTP) })
 	}
-	b.Eventually(documentPatience, "the token to count", func() error {
-		_, err := b.Client.Stats(b.Context(documentPatience))
+	b.Eventually(patience, "the token to count", func() error {
+		_, err := b.Client.Stats(b.Context(patience))
 		return err
 	})
 }
@@ -203,7 +203,7 @@ func refusal(err error, tag, text string) error {
 // getPlain returns the status and the body of a page.
 func getPlain(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), documentPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -227,7 +227,7 @@ func getPlain(t *testing.T, url string) (status int, body string) {
 func TestTokensWhileAClusterStandsBy(t *testing.T) {
 	t.Parallel()
 	a := cluster.Start(t, cluster.Options{Prefix: "a", Flags: standbyTimes, TLS: true})
-	if _, err := a.Client.Enqueue(client.WithAck(a.Context(documentPatience), client.AckObject), client.NewJob{Type: "t"}); err != nil {
+	if _, err := a.Client.Enqueue(client.WithAck(a.Context(patience), client.AckObject), client.NewJob{Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: a.Bucket(), Flags: standbyTimes, TLS: true})
@@ -236,23 +236,23 @@ func TestTokensWhileAClusterStandsBy(t *testing.T) {
 	b.WaitLeader()
 	made := clientOf(t, b, b.Nodes[0], a.Token())
 	var token v1.TokenCreated
-	b.Eventually(documentPatience, "a token of the other cluster", func() (err error) {
-		token, err = made.CreateToken(client.WithAck(b.Context(documentPatience), client.AckObject), v1.NewToken{Role: "reader"})
+	b.Eventually(patience, "a token of the other cluster", func() (err error) {
+		token, err = made.CreateToken(client.WithAck(b.Context(patience), client.AckObject), v1.NewToken{Role: "reader"})
 		return err
 	})
 	for _, n := range a.Nodes {
 		n.Start()
 	}
-	a.Eventually(documentPatience, "a standby", func() error {
+	a.Eventually(patience, "a standby", func() error {
 		_, err := standbyOf(a)
 		return err
 	})
 	for _, n := range a.Nodes {
-		a.Eventually(documentPatience, n.Name+" to serve", func() error {
+		a.Eventually(patience, n.Name+" to serve", func() error {
 			_, err := n.Status()
 			return err
 		})
-		_, err := clientOf(t, a, n, token.Token).Stats(a.Context(documentPatience))
+		_, err := clientOf(t, a, n, token.Token).Stats(a.Context(patience))
 		if err := refusal(err, v1.TagNoLeader, ""); err != nil {
 			t.Errorf("%s is asked with the new token: %v", n.Name, err)
 		}

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func TestFilesOfANodeAreForItsUserOnly(t *testing.T) {
 	}
 	n.Start()
 	c.WaitLeader()
-	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t", Payload: []byte(`"secret"`)}); err != nil {
+	if _, err := c.Client.Enqueue(c.Context(longPatience), client.NewJob{Type: "t", Payload: []byte(`"secret"`)}); err != nil {
 		t.Fatal(err)
 	}
 	seen := 0

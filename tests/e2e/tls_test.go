@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"io"
@@ -14,7 +14,7 @@ import (
 // A cluster with certificates refuses plain HTTP, and the calls of nodes from others.
 func TestStrangersAreRefusedByTLS(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
+	c := cluster.Share(t, cluster.Options{TLS: true, Nodes: 1})
 	n := c.Nodes[0]
 	plain, err := http.Get("http://" + n.HTTP + "/status")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestStrangersAreRefusedByTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
-	if _, err := stranger.Stats(c.Context(patience)); err == nil || !strings.Contains(err.Error(), "TLS") {
+	if _, err := stranger.Stats(c.Context(longPatience)); err == nil || !strings.Contains(err.Error(), "TLS") {
 		t.Errorf("a client without TLS gets %v", err)
 	}
 }

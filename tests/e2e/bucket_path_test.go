@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func onPaths(t *testing.T, env ...string) (*cluster.Cluster, map[*cluster.Node]*
 func objectWrite(t *testing.T, c *cluster.Cluster, name string) (id string, took time.Duration) {
 	t.Helper()
 	began := time.Now()
-	c.Eventually(documentPatience+patience, "a write in the bucket", func() error {
+	c.Eventually(patience+longPatience, "a write in the bucket", func() error {
 		id = fmt.Sprintf("%s-%d", name, time.Since(began).Milliseconds())
 		var r client.Receipt
 		ctx, cancel := context.WithTimeout(client.WithReceipt(client.WithAck(t.Context(), client.AckObject), &r), time.Second)
@@ -113,12 +113,12 @@ func TestOneNodeWithoutTheBucket(t *testing.T) {
 			other := c.Nodes[slices.IndexFunc(c.Nodes, func(n *cluster.Node) bool { return n != bad && n != leader })]
 			other.Pause()
 			for i := range 3 {
-				if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: fmt.Sprint("longer-", i), Type: "t"}); err != nil {
+				if _, err := c.Client.Enqueue(c.Context(longPatience), client.NewJob{ID: fmt.Sprint("longer-", i), Type: "t"}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			leader.Terminate()
-			c.Eventually(documentPatience, bad.Name+" to win the election", func() error {
+			c.Eventually(patience, bad.Name+" to win the election", func() error {
 				if elections(bad) == won {
 					return errors.New("it has not")
 				}
@@ -225,7 +225,7 @@ func TestOneNodeMoves(t *testing.T) {
 	}
 	began := time.Now()
 	n.Start()
-	c.Eventually(patience, "the leader to have moved the node", func() error {
+	c.Eventually(longPatience, "the leader to have moved the node", func() error {
 		leader, err := c.Leader()
 		if err != nil {
 			return err
@@ -261,13 +261,13 @@ func TestAllNodesMove(t *testing.T) {
 	}
 	moved := c.NewClient()
 	t.Cleanup(moved.Close)
-	e, err := moved.Enqueue(c.Context(patience), client.NewJob{ID: "moved", Type: "t"})
+	e, err := moved.Enqueue(c.Context(longPatience), client.NewJob{ID: "moved", Type: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	within(t, "all nodes have moved: until a write", time.Since(began), 10*time.Second)
 	for _, id := range append(ids, e.JobID) {
-		if _, err := moved.Job(c.Context(documentPatience), id); err != nil {
+		if _, err := moved.Job(c.Context(patience), id); err != nil {
 			t.Errorf("job %s: %v", id, err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestAFrozenNodeKeepsItsLeases(t *testing.T) {
 	const lease, jobs = 2 * time.Second, 20
 	c := cluster.Start(t, cluster.Options{Nodes: 1})
 	fill(t, c, jobs, 10)
-	claimed, err := c.Client.Claim(c.Context(patience), client.ClaimOptions{Worker: "w", Types: []string{"t"}, Max: jobs, Lease: lease})
+	claimed, err := c.Client.Claim(c.Context(longPatience), client.ClaimOptions{Worker: "w", Types: []string{"t"}, Max: jobs, Lease: lease})
 	if err != nil || len(claimed) != jobs {
 		t.Fatalf("%d jobs, %v", len(claimed), err)
 	}
@@ -292,7 +292,7 @@ func TestAFrozenNodeKeepsItsLeases(t *testing.T) {
 	n.Pause()
 	beats := make(chan error, 1)
 	go func() {
-		answers, err := c.Client.Heartbeat(c.Context(patience), "w", leases)
+		answers, err := c.Client.Heartbeat(c.Context(longPatience), "w", leases)
 		for _, b := range answers {
 			if b.Tag != "" {
 				err = errors.Join(err, fmt.Errorf("job %s: %s", b.JobID, b.Tag))
@@ -305,7 +305,7 @@ func TestAFrozenNodeKeepsItsLeases(t *testing.T) {
 	if err := <-beats; err != nil {
 		t.Errorf("the heartbeat that waited: %v", err)
 	}
-	others, err := c.Client.Claim(c.Context(patience), client.ClaimOptions{Worker: "other", Types: []string{"t"}, Max: jobs})
+	others, err := c.Client.Claim(c.Context(longPatience), client.ClaimOptions{Worker: "other", Types: []string{"t"}, Max: jobs})
 	if err != nil || len(others) > 0 {
 		t.Errorf("another worker gets %d jobs, %v", len(others), err)
 	}
@@ -314,7 +314,7 @@ func TestAFrozenNodeKeepsItsLeases(t *testing.T) {
 		t.Errorf("the node is %s, %v", s.State, err)
 	}
 	for _, l := range leases {
-		if err := c.Client.Complete(c.Context(patience), l, nil); err != nil {
+		if err := c.Client.Complete(c.Context(longPatience), l, nil); err != nil {
 			t.Fatalf("job %s: %v", l.JobID, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package compose
+package e2e
 
 import (
 	"context"
@@ -15,15 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth/certs"
 	"osqueue/tests/cluster"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // boxed is the compose cluster, seen from the host.
 type boxed struct {
@@ -33,8 +29,8 @@ type boxed struct {
 	client *client.Client
 }
 
-// start builds the image and starts the compose file.
-func start(e *engine, bucket string, env ...string) *boxed {
+// startBoxed builds the image and starts the compose file.
+func startBoxed(e *engine, bucket string, env ...string) *boxed {
 	e.t.Helper()
 	binary, err := cluster.Binary()
 	if err != nil {
@@ -43,9 +39,10 @@ func start(e *engine, bucket string, env ...string) *boxed {
 	b := &boxed{engine: e, bucket: bucket, image: e.build("broker", "Dockerfile", map[string]string{"bin/osqueue": binary})}
 	e.env = append(env, "OSQUEUE_IMAGE="+b.image, "OSQUEUE_BUCKET="+bucket)
 	var servers []string
-	for i, port := range freePorts(e.t, 3) {
-		e.env = append(e.env, fmt.Sprintf("OSQUEUE_PORT_%d=%d", i+1, port))
-		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", port))
+	first := freePorts(e.t, 3)
+	for i := range 3 {
+		e.env = append(e.env, fmt.Sprintf("OSQUEUE_PORT_%d=%d", i+1, first+i))
+		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", first+i))
 	}
 	e.up()
 	cfg := client.Config{Servers: servers, RetryFor: 30 * time.Second}
@@ -218,7 +215,7 @@ func (b *boxed) survive() {
 func TestSharedVolume(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, "docker-compose.yml")
-	b := start(e, "file:///bucket")
+	b := startBoxed(e, "file:///bucket")
 	b.separated()
 	b.survive()
 }
@@ -262,6 +259,6 @@ func TestS3Endpoint(t *testing.T) {
 		t.Fatalf("build the S3 server: %v\n%s", err, out)
 	}
 	image := e.build("s3", filepath.Join("tests", "e2e", "compose", "s3.Dockerfile"), map[string]string{"s3": server})
-	start(e, "s3://jobs/queue?endpoint=http://s3:9000&region=us-east-1",
+	startBoxed(e, "s3://jobs/queue?endpoint=http://s3:9000&region=us-east-1",
 		"OSQUEUE_S3_IMAGE="+image, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test").survive()
 }

@@ -1,4 +1,4 @@
-package compose
+package e2e
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"crypto/ecdsa"
@@ -75,7 +75,7 @@ func TestJWTsAndClientCertificates(t *testing.T) {
 			}
 			secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
-		return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
+		return &http.Client{Timeout: longPatience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
 	}
 	const refusedByTLS = 0
 	none, w1, w2 := withCert("", ""), withCert(c.CertDir(), "w1"), withCert(c.CertDir(), "w2")
@@ -85,7 +85,7 @@ func TestJWTsAndClientCertificates(t *testing.T) {
 	const enqueue, claim = `{"type":"ci.build"}`, `{"workerId":"w","max":1,"types":["ci.build"]}`
 	check := func(n *cluster.Node, what string, hc *http.Client, token, path, body string, want int) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(c.Context(patience), http.MethodPost, "https://"+n.HTTP+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(c.Context(longPatience), http.MethodPost, "https://"+n.HTTP+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
 	t.Helper()
 	var applied uint64
-	c.Eventually(patience, "the active leader to say what it has applied", func() error {
+	c.Eventually(longPatience, "the active leader to say what it has applied", func() error {
 		for _, n := range c.Nodes {
 			if s, err := n.Status(); err == nil && s.Fence.State == "active" {
 				applied = s.Applied
@@ -31,7 +31,7 @@ func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
 func TestReportsCarryClaimsOnRealNodes(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longPatience)
 	defer cancel()
 	const jobs = 40
 	batch := make([]client.NewJob, jobs)
@@ -43,7 +43,7 @@ func TestReportsCarryClaimsOnRealNodes(t *testing.T) {
 	}
 	before := appliedIndex(t, c)
 	c.StartWorker("worker", "--exec", "t=true", "--concurrency", "1")
-	c.Eventually(patience, "all jobs to be completed", func() error {
+	c.Eventually(longPatience, "all jobs to be completed", func() error {
 		s, err := c.Nodes[0].Status()
 		if err == nil && s.Tasks.Completed < jobs {
 			err = fmt.Errorf("%d are", s.Tasks.Completed)

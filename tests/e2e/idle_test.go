@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestIdleWorkersOfAllClients(t *testing.T) {
 	startIdleScript(t, c, "python3", "clients/python/osqueue.py", "idle.py")
 	startIdleScript(t, c, "node", "clients/js/osqueue.mjs", "idle.mjs")
 	n := c.Nodes[0]
-	c.Eventually(patience, "the workers to be registered", func() error {
+	c.Eventually(longPatience, "the workers to be registered", func() error {
 		s, err := n.Status()
 		if err == nil && s.Workers != idleAll {
 			err = fmt.Errorf("%d of %d are", s.Workers, idleAll)
@@ -151,7 +151,7 @@ func reading(t *testing.T, n *cluster.Node) v1.Status {
 // startWritten waits until n has written to the bucket what its start, and the load before, cause.
 func startWritten(t *testing.T, c *cluster.Cluster, n *cluster.Node, heartbeat time.Duration) {
 	t.Helper()
-	c.Eventually(patience, "the writes of the start to be in the bucket", func() error {
+	c.Eventually(longPatience, "the writes of the start to be in the bucket", func() error {
 		before := putsOf(reading(t, n))
 		time.Sleep(heartbeat) // a window that is measured
 		if puts := putsOf(reading(t, n)) - before; puts > 2 {

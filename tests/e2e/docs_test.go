@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	// until waits until the certificate of each node on the disk fulfills a condition.
 	until := func(what string, good func(*x509.Certificate) bool) {
 		t.Helper()
-		c.Eventually(patience, what, func() error {
+		c.Eventually(longPatience, what, func() error {
 			l.check(t)
 			for i, n := range c.Nodes {
 				list, err := certs.ReadList(filepath.Join(dirs[i], n.Name+".crt"))
@@ -96,7 +96,7 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 			t.Errorf("%s has %d certificates of the CA, want the newest one (%v)", dir, len(list), err)
 		}
 	}
-	c.Eventually(patience, "the end of the first certificates", func() error {
+	c.Eventually(longPatience, "the end of the first certificates", func() error {
 		l.check(t)
 		if left := time.Until(ended); left > 0 {
 			return fmt.Errorf("it is in %v", left)
@@ -152,7 +152,7 @@ func copyCA(t *testing.T, c *cluster.Cluster, dirs []string) {
 		if err := host.ReplaceFile(filepath.Join(dirs[i], certs.CAFile), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.Eventually(patience, c.Nodes[i].Name+" reads the CA's certificates", func() error {
+		c.Eventually(longPatience, c.Nodes[i].Name+" reads the CA's certificates", func() error {
 			if read(c.Nodes[i]) == before {
 				return errOld
 			}
@@ -168,7 +168,7 @@ func operator(t *testing.T, c *cluster.Cluster, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(c.Context(patience), binary, args...)
+	cmd := exec.CommandContext(c.Context(longPatience), binary, args...)
 	cmd.Env = append(os.Environ(), "OSQUEUE_SERVERS="+strings.Join(c.Servers(), ","), "OSQUEUE_TOKEN="+c.Token())
 	out, err := cmd.CombinedOutput()
 	if err != nil {

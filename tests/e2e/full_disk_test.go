@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func TestAStartOnAFullDisk(t *testing.T) {
 	}
 	n.Start()
 	large := fmt.Appendf(nil, "%q", noise(200<<10))
-	c.Eventually(patience, "the node to end", func() error {
+	c.Eventually(longPatience, "the node to end", func() error {
 		_, _ = c.Client.Enqueue(c.Context(time.Second), client.NewJob{Type: "large", Payload: large}) // until the disk is full
 		return ended(n)()
 	})

@@ -1,4 +1,4 @@
-package regression
+package e2e
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func TestRecoveryFromTheBucketTakesTheBrokerTimeout(t *testing.T) {
 // recovers fails unless a cluster with that many jobs takes a write within limit after the loss of all disks.
 func recovers(t *testing.T, kind store.Kind, jobs int, limit time.Duration) {
 	c := cluster.Start(t, cluster.Options{Bucket: store.StartKind(t, kind).URL()})
-	ctx := client.WithAck(c.Context(time.Duration(jobs/1000)*time.Second+documentPatience), client.AckObject)
+	ctx := client.WithAck(c.Context(time.Duration(jobs/1000)*time.Second+patience), client.AckObject)
 	for from := 0; from < jobs; from += 1000 {
 		batch := make([]client.NewJob, 1000)
 		for i := range batch {
@@ -45,8 +45,8 @@ func recovers(t *testing.T, kind store.Kind, jobs int, limit time.Duration) {
 		n.Wipe()
 		n.Start()
 	}
-	c.Eventually(patience, "a write", func() error { // a call ends after 20 s
-		_, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: "after", Type: "t"})
+	c.Eventually(longPatience, "a write", func() error { // a call ends after 20 s
+		_, err := c.Client.Enqueue(c.Context(longPatience), client.NewJob{ID: "after", Type: "t"})
 		return err
 	})
 	within(t, fmt.Sprintf("all disks are lost, %s, %d jobs: until a write", kind, jobs), time.Since(began), limit)

@@ -1,11 +1,9 @@
-package compose
+package e2e
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,26 +145,4 @@ func (e *engine) down() {
 func (e *engine) container(service string) string {
 	e.t.Helper()
 	return e.must(e.composed("ps", "--all", "--quiet", service)...)
-}
-
-// freePorts finds ports on loopback without a listener. They are below the range from which the
-// kernel assigns ports: the port of the killed container must still be free when it comes back,
-// whatever else runs on the machine.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	const first, count, tries = 20000, 10000, 100
-	var ports []int
-	for range tries {
-		port := first + rand.IntN(count)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		if ports = append(ports, port); len(ports) == n {
-			return ports
-		}
-	}
-	t.Fatalf("no %d free ports from %d on", n, first)
-	return nil
 }
