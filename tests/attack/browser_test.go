@@ -11,7 +11,7 @@ import (
 // preflight or not (S5).
 func TestPagesOfStrangers(t *testing.T) {
 	t.Parallel()
-	g := newTarget(t, 1)
+	g := shareTarget(t)
 	n := g.Nodes[0]
 	const job = `{"type":"pwned","payload":{}}`
 	const evil, rebound = "https://evil.example", "evil.example:8080"

@@ -93,7 +93,7 @@ func attempted(t *testing.T, g *target, name string) (first v1.HookAttempt) {
 // A webhook reaches no address inside, however it is written, and no other protocol.
 func TestHooksThatPointInside(t *testing.T) {
 	t.Parallel()
-	g := newTarget(t, 1)
+	g := shareTarget(t)
 	n := g.Nodes[0]
 	port, caught := trap(t, ":0")
 	_, httpPort, _ := net.SplitHostPort(n.HTTP)

@@ -71,7 +71,7 @@ func TestSandboxEscapes(t *testing.T) {
 }
 
 func attackSandbox(t *testing.T, level string) {
-	g := newTarget(t, 1)
+	g := shareTarget(t)
 	n := g.Nodes[0]
 	// The victims of the jobs are outside of their directories, and open to all users.
 	outside := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-attack-%d-%s", os.Getpid(), level)) //nolint:usetesting // t.TempDir is for the user of the test alone
@@ -92,6 +92,7 @@ func attackSandbox(t *testing.T, level string) {
 	}
 	first := map[string]int{"process": 1_940_000_000, "namespace": 1_940_001_000}[level]
 	work := func(jobType, limit string) *cluster.Worker {
+		jobType = g.Own(jobType)
 		defer func() { first += 32 }()
 		return g.StartWorker("of-"+jobType, "--commands", jobType, "--sandbox", level, "--concurrency", "2", "--limit-time", limit, "--limit-cpu", "3s",
 			"--limit-memory", "256MiB", "--limit-processes", "24", "--limit-disk", "8MiB", "--limit-file-size", "2MiB",
@@ -162,6 +163,7 @@ type sandboxed struct {
 // run enqueues a command and waits until it has ended.
 func (s *sandboxed) run(jobType, id string, argv []string) *v1.Job {
 	s.t.Helper()
+	jobType, id = s.Own(jobType), s.Own(id)
 	payload, err := json.Marshal(map[string]any{"argv": argv})
 	if err != nil {
 		s.t.Fatal(err)

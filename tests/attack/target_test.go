@@ -53,7 +53,17 @@ func newTarget(t *testing.T, nodes int, flags ...string) *target {
 
 func newTargetWith(t *testing.T, o cluster.Options) *target {
 	t.Helper()
-	c := cluster.Start(t, o)
+	return attacked(t, cluster.Start(t, o))
+}
+
+// shareTarget returns a view of the one node that tests share.
+func shareTarget(t *testing.T) *target {
+	t.Helper()
+	return attacked(t, cluster.Share(t, cluster.Options{Nodes: 1}))
+}
+
+func attacked(t *testing.T, c *cluster.Cluster) *target {
+	t.Helper()
 	g := &target{Cluster: c, t: t, before: make(map[*cluster.Node]int64), terms: make(map[*cluster.Node]uint64)}
 	g.bystand()
 	for _, n := range c.Nodes {
