@@ -335,10 +335,11 @@ func TestGuide(t *testing.T) {
 	bash.Env = append(d.command().Env, "PATH="+d.dir+":"+os.Getenv("PATH"), "BUCKET="+d.bucket())
 	var out bytes.Buffer
 	bash.Stdout, bash.Stderr = &out, &out
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its workers end with it: they hold its output open
 	if err := bash.Start(); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(2*time.Minute, func() { _ = bash.Process.Kill() })
+	limit := time.AfterFunc(2*time.Minute, func() { _ = syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) })
 	defer limit.Stop()
 	if err := bash.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
