@@ -21,7 +21,7 @@ var shapes = map[string][]string{
 	"schema": {
 		"type", "format", "description", "default", "examples", "enum", "const", "pattern", "minimum", "maximum", "minLength", "maxLength",
 		"minItems", "maxItems", "maxProperties", "items", "properties", "required", "additionalProperties", "allOf", "anyOf",
-		"contentMediaType", "contentSchema", "x-go-const", "x-go-name", "x-go-names", "x-go-pointer",
+		"contentMediaType", "contentSchema", "x-go-const", "x-go-name", "x-go-names", "x-go-pointer", "x-field",
 	},
 }
 
@@ -36,8 +36,10 @@ type shaper struct {
 // a reference.
 func (s *shaper) object(kind, where string, o object) bool {
 	if _, isRef := o["$ref"]; isRef {
-		if len(o) > 1 && (kind != "schema" || len(o) > 2 || o["description"] == nil) {
-			s.t.Errorf("%s: beside a $ref only the description of a schema counts", where)
+		for word := range o {
+			if word != "$ref" && (kind != "schema" || word != "description" && word != "x-field") {
+				s.t.Errorf("%s: beside a $ref only the description and the number of a field count, not %q", where, word)
+			}
 		}
 		return false
 	}

@@ -61,7 +61,7 @@ func (c *checker) at(ref string) object {
 // word checks v against one keyword of a schema.
 func (c *checker) word(word string, arg, v any) error {
 	switch word {
-	case "description", "default", "examples", "contentMediaType", "contentSchema", "properties", "required", "allOf", "x-go-const", "x-go-name", "x-go-names", "x-go-pointer":
+	case "description", "default", "examples", "contentMediaType", "contentSchema", "properties", "required", "allOf", "x-go-const", "x-go-name", "x-go-names", "x-go-pointer", "x-field":
 		return nil // says nothing, or see checkMembers
 	case "type":
 		return checkType(arg, v)

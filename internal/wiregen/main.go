@@ -10,6 +10,9 @@
 // prefix, the names of x-go-names where the values are no names, and the comments of the contract.
 // The paths and the parameters of components.parameters are constants too.
 //
+// A struct whose fields have an x-field, their number in protobuf, is a Message: it has the methods of codec.go, which know its
+// fields. Numbers never change, and are not used again.
+//
 // oapi-codegen was tried: it sorts the fields of a type by name unless each has a number, copies
 // embedded fields, and needs a mark at each field that can be null or is raw JSON, at each text
 // and at each list of values. The contract would have more marks than this program has lines.
@@ -111,6 +114,8 @@ type schema struct {
 	GoNames     map[string]string `yaml:"x-go-names"` // by value
 	GoName      string            `yaml:"x-go-name"`
 	GoPointer   *bool             `yaml:"x-go-pointer"`
+	Field       int               `yaml:"x-field"`
+	MaxItems    int               `yaml:"maxItems"`
 }
 
 func (s *schema) is(kind string) bool { return slices.Contains(s.Type, kind) }
@@ -146,6 +151,7 @@ func generate(source []byte) ([]byte, error) {
 		g.printf("type %s struct {\n", s.name)
 		g.fields(&s.of)
 		g.printf("}\n")
+		g.codec(s.name, &s.of)
 		for _, p := range s.of.Properties {
 			g.constants("The values of "+s.name+"."+goName(p)+".", &p.of)
 		}

@@ -12,6 +12,8 @@
 // JSON: absent is nil here, null is the four bytes "null". Elsewhere null counts as
 // absent.
 //
+// The requests and answers of the busiest calls are Messages: they also have an encoding in protobuf, which streams use.
+//
 // The server refuses requests with unknown fields. Five routes of older contracts
 // (enqueue, claim, complete, heartbeat and release of one job) ignore such fields,
 // unless the request has the header "Prefer: handling=strict". Answers may get more

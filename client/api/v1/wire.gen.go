@@ -247,6 +247,146 @@ type NewJob struct {
 	Headers map[string]string `json:"headers,omitzero"`
 }
 
+// AppendJSON implements Message.
+func (m *NewJob) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *NewJob) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *NewJob) ParseProto(b []byte, depth int) error {
+	*m = NewJob{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *NewJob) write(w *writer) {
+	w.text(1, "id", optional, m.ID)
+	w.text(2, "type", optional, m.Type)
+	w.raw(3, "payload", m.Payload)
+	w.number(4, "priority", optional, int64(m.Priority))
+	w.number(5, "runAt", optional, m.RunAt)
+	w.number(6, "delayMs", optional, m.DelayMs)
+	w.number(7, "startBefore", optional, m.StartBefore)
+	w.number(8, "retainMs", optional, m.RetainMs)
+	if m.MaxAttempts != nil {
+		w.number(9, "maxAttempts", present, int64(*m.MaxAttempts))
+	}
+	w.number(10, "leaseMs", optional, m.LeaseMs)
+	if w.list("onError", optional, len(m.OnError), m.OnError != nil) {
+		for i := range m.OnError {
+			at := w.item(11)
+			m.OnError[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	if m.Backoff != nil {
+		at := w.object(12, "backoff")
+		m.Backoff.write(w)
+		w.end(at)
+	}
+	w.number(13, "timeoutMs", optional, m.TimeoutMs)
+	w.text(14, "group", optional, m.Group)
+	w.texts(15, "tags", optional, m.Tags)
+	w.texts(16, "limits", optional, m.Limits)
+	w.text(17, "sequence", optional, m.Sequence)
+	w.text(18, "uniqueKey", optional, m.UniqueKey)
+	w.text(19, "uniqueScope", optional, m.UniqueScope)
+	w.number(20, "uniqueMs", optional, m.UniqueMs)
+	w.texts(21, "uniqueFields", optional, m.UniqueFields)
+	w.text(22, "onConflict", optional, m.OnConflict)
+	w.number(23, "debounceMs", optional, m.DebounceMs)
+	w.number(24, "debounceMaxMs", optional, m.DebounceMaxMs)
+	w.texts(25, "after", optional, m.After)
+	w.text(26, "afterFailure", optional, m.AfterFailure)
+	w.text(27, "batchId", optional, m.BatchID)
+	w.dict(28, "headers", m.Headers)
+}
+
+func (m *NewJob) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.ID = r.text("id")
+		case 2:
+			m.Type = r.text("type")
+		case 3:
+			m.Payload = r.raw("payload")
+		case 4:
+			m.Priority = r.int32("priority")
+		case 5:
+			m.RunAt = r.int64("runAt")
+		case 6:
+			m.DelayMs = r.int64("delayMs")
+		case 7:
+			m.StartBefore = r.int64("startBefore")
+		case 8:
+			m.RetainMs = r.int64("retainMs")
+		case 9:
+			m.MaxAttempts = new(r.int32("maxAttempts"))
+		case 10:
+			m.LeaseMs = r.int64("leaseMs")
+		case 11:
+			if n := len(m.OnError); r.room("onError", n, 16) {
+				if n == 0 {
+					m.OnError = make([]OnError, 0, min(r.count(), 16))
+				}
+				m.OnError = append(m.OnError, OnError{})
+				in := r.within("onError", 2)
+				m.OnError[n].read(&in)
+				r.leave(&in, "onError", n)
+			}
+		case 12:
+			m.Backoff = new(Backoff)
+			in := r.within("backoff", 1)
+			m.Backoff.read(&in)
+			r.leave(&in, "backoff", -1)
+		case 13:
+			m.TimeoutMs = r.int64("timeoutMs")
+		case 14:
+			m.Group = r.text("group")
+		case 15:
+			m.Tags = append(m.Tags, r.text("tags"))
+		case 16:
+			m.Limits = append(m.Limits, r.text("limits"))
+		case 17:
+			m.Sequence = r.text("sequence")
+		case 18:
+			m.UniqueKey = r.text("uniqueKey")
+		case 19:
+			m.UniqueScope = r.text("uniqueScope")
+		case 20:
+			m.UniqueMs = r.int64("uniqueMs")
+		case 21:
+			m.UniqueFields = append(m.UniqueFields, r.text("uniqueFields"))
+		case 22:
+			m.OnConflict = r.text("onConflict")
+		case 23:
+			m.DebounceMs = r.int64("debounceMs")
+		case 24:
+			m.DebounceMaxMs = r.int64("debounceMaxMs")
+		case 25:
+			m.After = append(m.After, r.text("after"))
+		case 26:
+			m.AfterFailure = r.text("afterFailure")
+		case 27:
+			m.BatchID = r.text("batchId")
+		case 28:
+			r.dict("headers", &m.Headers)
+		}
+	}
+}
+
 // The values of NewJob.UniqueScope.
 const (
 	UniqueWaiting = "waiting"
@@ -277,6 +417,47 @@ type OnError struct {
 	DelayMs int64  `json:"delayMs,omitzero"` // Of `retry`; absent is at once
 }
 
+// AppendJSON implements Message.
+func (m *OnError) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *OnError) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *OnError) ParseProto(b []byte, depth int) error {
+	*m = OnError{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *OnError) write(w *writer) {
+	w.text(1, "class", required, m.Class)
+	w.text(2, "action", required, m.Action)
+	w.number(3, "delayMs", optional, m.DelayMs)
+}
+
+func (m *OnError) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Class = r.text("class")
+		case 2:
+			m.Action = r.text("action")
+		case 3:
+			m.DelayMs = r.int64("delayMs")
+		}
+	}
+}
+
 // The values of OnError.Action.
 const (
 	OnErrorDead  = "dead"
@@ -290,6 +471,50 @@ type Backoff struct {
 	BaseMs int64  `json:"baseMs,omitzero"` // All kinds but `none` need it
 	CapMs  int64  `json:"capMs,omitzero"`  // At most so long; absent is no cap
 	Jitter int64  `json:"jitter,omitzero"` // Up to so many percent are taken off, at random
+}
+
+// AppendJSON implements Message.
+func (m *Backoff) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Backoff) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Backoff) ParseProto(b []byte, depth int) error {
+	*m = Backoff{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Backoff) write(w *writer) {
+	w.text(1, "kind", required, m.Kind)
+	w.number(2, "baseMs", optional, m.BaseMs)
+	w.number(3, "capMs", optional, m.CapMs)
+	w.number(4, "jitter", optional, m.Jitter)
+}
+
+func (m *Backoff) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Kind = r.text("kind")
+		case 2:
+			m.BaseMs = r.int64("baseMs")
+		case 3:
+			m.CapMs = r.int64("capMs")
+		case 4:
+			m.Jitter = r.int64("jitter")
+		}
+	}
 }
 
 // The values of Backoff.Kind.
@@ -311,9 +536,103 @@ type Enqueued struct {
 	Replaced bool `json:"replaced,omitzero"`
 }
 
+// AppendJSON implements Message.
+func (m *Enqueued) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Enqueued) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Enqueued) ParseProto(b []byte, depth int) error {
+	*m = Enqueued{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Enqueued) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.text(2, "lsn", required, m.LSN)
+	w.flag(3, "duplicate", optional, m.Duplicate)
+	w.flag(4, "replaced", optional, m.Replaced)
+}
+
+func (m *Enqueued) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.LSN = r.text("lsn")
+		case 3:
+			m.Duplicate = r.bool("duplicate")
+		case 4:
+			m.Replaced = r.bool("replaced")
+		}
+	}
+}
+
 // Batch enqueues all of its jobs or none: POST /v1/jobs/batch.
 type Batch struct {
 	Jobs []NewJob `json:"jobs"`
+}
+
+// AppendJSON implements Message.
+func (m *Batch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Batch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Batch) ParseProto(b []byte, depth int) error {
+	*m = Batch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Batch) write(w *writer) {
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(1)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+}
+
+func (m *Batch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			if n := len(m.Jobs); r.room("jobs", n, 1000) {
+				if n == 0 {
+					m.Jobs = make([]NewJob, 0, min(r.count(), 1000))
+				}
+				m.Jobs = append(m.Jobs, NewJob{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		}
+	}
 }
 
 // BatchEnqueued is the answer to a Batch, in its order.
@@ -321,6 +640,47 @@ type BatchEnqueued struct {
 	JobIDs     []string `json:"jobIds"` // In the order of the request
 	LSN        string   `json:"lsn"`
 	Duplicates []string `json:"duplicates,omitzero"` // Ids of the jobs that were there already
+}
+
+// AppendJSON implements Message.
+func (m *BatchEnqueued) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *BatchEnqueued) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *BatchEnqueued) ParseProto(b []byte, depth int) error {
+	*m = BatchEnqueued{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *BatchEnqueued) write(w *writer) {
+	w.texts(1, "jobIds", required, m.JobIDs)
+	w.text(2, "lsn", required, m.LSN)
+	w.texts(3, "duplicates", optional, m.Duplicates)
+}
+
+func (m *BatchEnqueued) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobIDs = append(m.JobIDs, r.text("jobIds"))
+		case 2:
+			m.LSN = r.text("lsn")
+		case 3:
+			m.Duplicates = append(m.Duplicates, r.text("duplicates"))
+		}
+	}
 }
 
 // NewBatch makes a batch of jobs that is watched until all have ended: POST /v1/batches. All of it
@@ -462,6 +822,47 @@ type Progress struct {
 	At      int64  `json:"at,omitzero"`      // In answers: when it was reported
 }
 
+// AppendJSON implements Message.
+func (m *Progress) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Progress) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Progress) ParseProto(b []byte, depth int) error {
+	*m = Progress{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Progress) write(w *writer) {
+	w.unsigned(1, "percent", required, uint64(m.Percent))
+	w.text(2, "message", optional, m.Message)
+	w.number(3, "at", optional, m.At)
+}
+
+func (m *Progress) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Percent = r.uint8("percent")
+		case 2:
+			m.Message = r.text("message")
+		case 3:
+			m.At = r.int64("at")
+		}
+	}
+}
+
 // ProgressPoint is one report of progress.
 type ProgressPoint struct {
 	Attempt int32  `json:"attempt"`
@@ -530,11 +931,124 @@ type Claim struct {
 	Confirms bool `json:"confirms,omitzero"`
 }
 
+// AppendJSON implements Message.
+func (m *Claim) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Claim) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Claim) ParseProto(b []byte, depth int) error {
+	*m = Claim{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Claim) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	w.texts(2, "types", optional, m.Types)
+	if m.Max != nil {
+		w.number(3, "max", present, int64(*m.Max))
+	}
+	w.number(4, "waitMs", optional, m.WaitMs)
+	w.number(5, "leaseMs", optional, m.LeaseMs)
+	w.text(6, "requestId", optional, m.RequestID)
+	w.text(7, "instance", optional, m.Instance)
+	w.flag(8, "confirms", optional, m.Confirms)
+}
+
+func (m *Claim) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			m.Types = append(m.Types, r.text("types"))
+		case 3:
+			m.Max = new(r.int32("max"))
+		case 4:
+			m.WaitMs = r.int64("waitMs")
+		case 5:
+			m.LeaseMs = r.int64("leaseMs")
+		case 6:
+			m.RequestID = r.text("requestId")
+		case 7:
+			m.Instance = r.text("instance")
+		case 8:
+			m.Confirms = r.bool("confirms")
+		}
+	}
+}
+
 // Claimed is the answer to a Claim with `max`.
 type Claimed struct {
 	Jobs []ClaimedJob `json:"jobs"`
 	// Absent if nothing was claimed, and so nothing was written
 	LSN string `json:"lsn,omitzero"`
+}
+
+// AppendJSON implements Message.
+func (m *Claimed) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Claimed) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Claimed) ParseProto(b []byte, depth int) error {
+	*m = Claimed{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Claimed) write(w *writer) {
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(1)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	w.text(2, "lsn", optional, m.LSN)
+}
+
+func (m *Claimed) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			if n := len(m.Jobs); r.room("jobs", n, 16384) {
+				if n == 0 {
+					m.Jobs = make([]ClaimedJob, 0, min(r.count(), 16384))
+				}
+				m.Jobs = append(m.Jobs, ClaimedJob{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		case 2:
+			m.LSN = r.text("lsn")
+		}
+	}
 }
 
 // ClaimedJob is a job that the caller has claimed.
@@ -568,6 +1082,103 @@ type ClaimedJob struct {
 	LSN       string `json:"lsn,omitzero"`       // In the answer to a Claim without `max`
 }
 
+// AppendJSON implements Message.
+func (m *ClaimedJob) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *ClaimedJob) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *ClaimedJob) ParseProto(b []byte, depth int) error {
+	*m = ClaimedJob{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *ClaimedJob) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.text(2, "type", optional, m.Type)
+	w.raw(3, "payload", m.Payload)
+	w.number(4, "priority", optional, int64(m.Priority))
+	w.number(5, "attempts", required, int64(m.Attempts))
+	if m.MaxAttempts != nil {
+		w.number(6, "maxAttempts", present, int64(*m.MaxAttempts))
+	}
+	w.unsigned(7, "token", required, m.Token)
+	w.number(8, "leaseMs", required, m.LeaseMs)
+	w.number(9, "leaseAgeMs", optional, m.LeaseAgeMs)
+	w.flag(10, "confirm", optional, m.Confirm)
+	w.number(11, "createdAt", required, m.CreatedAt)
+	w.number(12, "timeoutMs", optional, m.TimeoutMs)
+	w.text(13, "group", optional, m.Group)
+	w.texts(14, "tags", optional, m.Tags)
+	w.dict(15, "headers", m.Headers)
+	w.texts(16, "limits", optional, m.Limits)
+	w.text(17, "batchId", optional, m.BatchID)
+	w.text(18, "cron", optional, m.Cron)
+	w.number(19, "cronAt", optional, m.CronAt)
+	w.text(20, "lastError", optional, m.LastError)
+	w.text(21, "lsn", optional, m.LSN)
+}
+
+func (m *ClaimedJob) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Type = r.text("type")
+		case 3:
+			m.Payload = r.raw("payload")
+		case 4:
+			m.Priority = r.int32("priority")
+		case 5:
+			m.Attempts = r.int32("attempts")
+		case 6:
+			m.MaxAttempts = new(r.int32("maxAttempts"))
+		case 7:
+			m.Token = r.uint64("token")
+		case 8:
+			m.LeaseMs = r.int64("leaseMs")
+		case 9:
+			m.LeaseAgeMs = r.int64("leaseAgeMs")
+		case 10:
+			m.Confirm = r.bool("confirm")
+		case 11:
+			m.CreatedAt = r.int64("createdAt")
+		case 12:
+			m.TimeoutMs = r.int64("timeoutMs")
+		case 13:
+			m.Group = r.text("group")
+		case 14:
+			m.Tags = append(m.Tags, r.text("tags"))
+		case 15:
+			r.dict("headers", &m.Headers)
+		case 16:
+			m.Limits = append(m.Limits, r.text("limits"))
+		case 17:
+			m.BatchID = r.text("batchId")
+		case 18:
+			m.Cron = r.text("cron")
+		case 19:
+			m.CronAt = r.int64("cronAt")
+		case 20:
+			m.LastError = r.text("lastError")
+		case 21:
+			m.LSN = r.text("lsn")
+		}
+	}
+}
+
 // Heartbeat renews the lease of a job: POST /v1/jobs/{id}/heartbeat. Without a token the worker's
 // name decides, and the answer is 204 whether the worker holds the job or not. With one the answer
 // is Reported, or a problem.
@@ -575,6 +1186,56 @@ type Heartbeat struct {
 	WorkerID *string   `json:"workerId,omitzero"`
 	Token    uint64    `json:"token,omitzero"`
 	Progress *Progress `json:"progress,omitzero"`
+}
+
+// AppendJSON implements Message.
+func (m *Heartbeat) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Heartbeat) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Heartbeat) ParseProto(b []byte, depth int) error {
+	*m = Heartbeat{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Heartbeat) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	w.unsigned(2, "token", optional, m.Token)
+	if m.Progress != nil {
+		at := w.object(3, "progress")
+		m.Progress.write(w)
+		w.end(at)
+	}
+}
+
+func (m *Heartbeat) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Progress = new(Progress)
+			in := r.within("progress", 1)
+			m.Progress.read(&in)
+			r.leave(&in, "progress", -1)
+		}
+	}
 }
 
 // Complete completes a job: POST /v1/jobs/{id}/complete. Without a token it is answered like a
@@ -589,6 +1250,62 @@ type Complete struct {
 	Claim *NextClaim `json:"claim,omitzero"` // The worker's next claim
 }
 
+// AppendJSON implements Message.
+func (m *Complete) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Complete) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Complete) ParseProto(b []byte, depth int) error {
+	*m = Complete{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Complete) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	w.unsigned(2, "token", optional, m.Token)
+	w.raw(3, "result", m.Result)
+	w.text(4, "log", optional, m.Log)
+	if m.Claim != nil {
+		at := w.object(5, "claim")
+		m.Claim.write(w)
+		w.end(at)
+	}
+}
+
+func (m *Complete) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Result = r.raw("result")
+		case 4:
+			m.Log = r.text("log")
+		case 5:
+			m.Claim = new(NextClaim)
+			in := r.within("claim", 1)
+			m.Claim.read(&in)
+			r.leave(&in, "claim", -1)
+		}
+	}
+}
+
 // NextClaim is the next claim of the worker that reports. It is committed in one log entry with the
 // report, behind it, and does not wait. It is carried out even if the report is refused. If the
 // answer is lost, or is a refusal, `POST /v1/jobs/claim` with the same `workerId` and `requestId`
@@ -600,6 +1317,58 @@ type NextClaim struct {
 	LeaseMs   int64    `json:"leaseMs,omitzero"`  // As in Claim
 	Instance  string   `json:"instance,omitzero"` // As in Claim
 	Confirms  bool     `json:"confirms,omitzero"` // As in Claim
+}
+
+// AppendJSON implements Message.
+func (m *NextClaim) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *NextClaim) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *NextClaim) ParseProto(b []byte, depth int) error {
+	*m = NextClaim{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *NextClaim) write(w *writer) {
+	w.text(1, "requestId", required, m.RequestID)
+	w.texts(2, "types", optional, m.Types)
+	if m.Max != nil {
+		w.number(3, "max", present, int64(*m.Max))
+	}
+	w.number(4, "leaseMs", optional, m.LeaseMs)
+	w.text(5, "instance", optional, m.Instance)
+	w.flag(6, "confirms", optional, m.Confirms)
+}
+
+func (m *NextClaim) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.RequestID = r.text("requestId")
+		case 2:
+			m.Types = append(m.Types, r.text("types"))
+		case 3:
+			m.Max = new(r.int32("max"))
+		case 4:
+			m.LeaseMs = r.int64("leaseMs")
+		case 5:
+			m.Instance = r.text("instance")
+		case 6:
+			m.Confirms = r.bool("confirms")
+		}
+	}
 }
 
 // ForceComplete completes a job in any status, without regard to its lease: POST
@@ -623,11 +1392,120 @@ type Fail struct {
 	Claim   *NextClaim `json:"claim,omitzero"` // The worker's next claim
 }
 
+// AppendJSON implements Message.
+func (m *Fail) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Fail) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Fail) ParseProto(b []byte, depth int) error {
+	*m = Fail{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Fail) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	w.unsigned(2, "token", optional, m.Token)
+	w.text(3, "error", optional, m.Error)
+	w.text(4, "class", optional, m.Class)
+	if m.Retryable != nil {
+		w.flag(5, "retryable", present, *m.Retryable)
+	}
+	if m.DelayMs != nil {
+		w.number(6, "delayMs", present, *m.DelayMs)
+	}
+	if m.Claim != nil {
+		at := w.object(7, "claim")
+		m.Claim.write(w)
+		w.end(at)
+	}
+}
+
+func (m *Fail) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Error = r.text("error")
+		case 4:
+			m.Class = r.text("class")
+		case 5:
+			m.Retryable = new(r.bool("retryable"))
+		case 6:
+			m.DelayMs = new(r.int64("delayMs"))
+		case 7:
+			m.Claim = new(NextClaim)
+			in := r.within("claim", 1)
+			m.Claim.read(&in)
+			r.leave(&in, "claim", -1)
+		}
+	}
+}
+
 // Release returns a job to the queue as if it had not been claimed: POST /v1/jobs/{id}/release.
 type Release struct {
 	WorkerID *string `json:"workerId,omitzero"`
 	Token    uint64  `json:"token,omitzero"`
 	DelayMs  int64   `json:"delayMs,omitzero"` // The job is scheduled so long
+}
+
+// AppendJSON implements Message.
+func (m *Release) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Release) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Release) ParseProto(b []byte, depth int) error {
+	*m = Release{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Release) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	w.unsigned(2, "token", optional, m.Token)
+	w.number(3, "delayMs", optional, m.DelayMs)
+}
+
+func (m *Release) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.DelayMs = r.int64("delayMs")
+		}
+	}
 }
 
 // EditJob changes the fields that it has of one job: PATCH /v1/jobs/{id}.
@@ -656,6 +1534,71 @@ type Reported struct {
 	Claimed []ClaimedJob `json:"claimed,omitzero"`
 }
 
+// AppendJSON implements Message.
+func (m *Reported) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Reported) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Reported) ParseProto(b []byte, depth int) error {
+	*m = Reported{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Reported) write(w *writer) {
+	w.text(1, "lsn", required, m.LSN)
+	w.text(2, "status", optional, m.Status)
+	w.flag(3, "duplicate", optional, m.Duplicate)
+	w.flag(4, "cancel", optional, m.Cancel)
+	w.number(5, "revision", optional, m.Revision)
+	if w.list("claimed", optional, len(m.Claimed), m.Claimed != nil) {
+		for i := range m.Claimed {
+			at := w.item(6)
+			m.Claimed[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+}
+
+func (m *Reported) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.LSN = r.text("lsn")
+		case 2:
+			m.Status = r.text("status")
+		case 3:
+			m.Duplicate = r.bool("duplicate")
+		case 4:
+			m.Cancel = r.bool("cancel")
+		case 5:
+			m.Revision = r.int64("revision")
+		case 6:
+			if n := len(m.Claimed); r.room("claimed", n, 16384) {
+				if n == 0 {
+					m.Claimed = make([]ClaimedJob, 0, min(r.count(), 16384))
+				}
+				m.Claimed = append(m.Claimed, ClaimedJob{})
+				in := r.within("claimed", 2)
+				m.Claimed[n].read(&in)
+				r.leave(&in, "claimed", n)
+			}
+		}
+	}
+}
+
 // Lease names a claim of a job. Without a token the worker's name decides.
 type Lease struct {
 	JobID    string    `json:"jobId"`
@@ -663,10 +1606,113 @@ type Lease struct {
 	Progress *Progress `json:"progress,omitzero"` // Of heartbeats
 }
 
+// AppendJSON implements Message.
+func (m *Lease) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Lease) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Lease) ParseProto(b []byte, depth int) error {
+	*m = Lease{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *Lease) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.unsigned(2, "token", optional, m.Token)
+	if m.Progress != nil {
+		at := w.object(3, "progress")
+		m.Progress.write(w)
+		w.end(at)
+	}
+}
+
+func (m *Lease) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Progress = new(Progress)
+			in := r.within("progress", 1)
+			m.Progress.read(&in)
+			r.leave(&in, "progress", -1)
+		}
+	}
+}
+
 // HeartbeatBatch renews leases of one worker: POST /v1/jobs/heartbeat.
 type HeartbeatBatch struct {
 	WorkerID *string `json:"workerId,omitzero"`
 	Jobs     []Lease `json:"jobs"`
+}
+
+// AppendJSON implements Message.
+func (m *HeartbeatBatch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *HeartbeatBatch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *HeartbeatBatch) ParseProto(b []byte, depth int) error {
+	*m = HeartbeatBatch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *HeartbeatBatch) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(2)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+}
+
+func (m *HeartbeatBatch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			if n := len(m.Jobs); r.room("jobs", n, 1000) {
+				if n == 0 {
+					m.Jobs = make([]Lease, 0, min(r.count(), 1000))
+				}
+				m.Jobs = append(m.Jobs, Lease{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		}
+	}
 }
 
 // CompleteLease is one job of a CompleteBatch.
@@ -677,12 +1723,121 @@ type CompleteLease struct {
 	Log    string          `json:"log,omitzero"`    // As in Complete
 }
 
+// AppendJSON implements Message.
+func (m *CompleteLease) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *CompleteLease) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *CompleteLease) ParseProto(b []byte, depth int) error {
+	*m = CompleteLease{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *CompleteLease) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.unsigned(2, "token", optional, m.Token)
+	w.raw(3, "result", m.Result)
+	w.text(4, "log", optional, m.Log)
+}
+
+func (m *CompleteLease) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Result = r.raw("result")
+		case 4:
+			m.Log = r.text("log")
+		}
+	}
+}
+
 // CompleteBatch completes jobs of one worker: POST /v1/jobs/complete. Each job is decided
 // separately.
 type CompleteBatch struct {
 	WorkerID *string         `json:"workerId,omitzero"`
 	Jobs     []CompleteLease `json:"jobs"`
 	Claim    *NextClaim      `json:"claim,omitzero"` // The worker's next claim
+}
+
+// AppendJSON implements Message.
+func (m *CompleteBatch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *CompleteBatch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *CompleteBatch) ParseProto(b []byte, depth int) error {
+	*m = CompleteBatch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *CompleteBatch) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(2)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	if m.Claim != nil {
+		at := w.object(3, "claim")
+		m.Claim.write(w)
+		w.end(at)
+	}
+}
+
+func (m *CompleteBatch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			if n := len(m.Jobs); r.room("jobs", n, 1000) {
+				if n == 0 {
+					m.Jobs = make([]CompleteLease, 0, min(r.count(), 1000))
+				}
+				m.Jobs = append(m.Jobs, CompleteLease{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		case 3:
+			m.Claim = new(NextClaim)
+			in := r.within("claim", 1)
+			m.Claim.read(&in)
+			r.leave(&in, "claim", -1)
+		}
+	}
 }
 
 // FailLease is one job of a FailBatch. Its fields are those of Fail.
@@ -699,11 +1854,130 @@ type FailLease struct {
 	DelayMs *int64 `json:"delayMs,omitzero"`
 }
 
+// AppendJSON implements Message.
+func (m *FailLease) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *FailLease) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *FailLease) ParseProto(b []byte, depth int) error {
+	*m = FailLease{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *FailLease) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.unsigned(2, "token", optional, m.Token)
+	w.text(3, "error", optional, m.Error)
+	w.text(4, "class", optional, m.Class)
+	if m.Retryable != nil {
+		w.flag(5, "retryable", present, *m.Retryable)
+	}
+	if m.DelayMs != nil {
+		w.number(6, "delayMs", present, *m.DelayMs)
+	}
+}
+
+func (m *FailLease) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.Error = r.text("error")
+		case 4:
+			m.Class = r.text("class")
+		case 5:
+			m.Retryable = new(r.bool("retryable"))
+		case 6:
+			m.DelayMs = new(r.int64("delayMs"))
+		}
+	}
+}
+
 // FailBatch ends attempts of one worker: POST /v1/jobs/fail. Each job is decided separately.
 type FailBatch struct {
 	WorkerID *string     `json:"workerId,omitzero"`
 	Jobs     []FailLease `json:"jobs"`
 	Claim    *NextClaim  `json:"claim,omitzero"` // The worker's next claim
+}
+
+// AppendJSON implements Message.
+func (m *FailBatch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *FailBatch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *FailBatch) ParseProto(b []byte, depth int) error {
+	*m = FailBatch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *FailBatch) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(2)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	if m.Claim != nil {
+		at := w.object(3, "claim")
+		m.Claim.write(w)
+		w.end(at)
+	}
+}
+
+func (m *FailBatch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			if n := len(m.Jobs); r.room("jobs", n, 1000) {
+				if n == 0 {
+					m.Jobs = make([]FailLease, 0, min(r.count(), 1000))
+				}
+				m.Jobs = append(m.Jobs, FailLease{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		case 3:
+			m.Claim = new(NextClaim)
+			in := r.within("claim", 1)
+			m.Claim.read(&in)
+			r.leave(&in, "claim", -1)
+		}
+	}
 }
 
 // ReleaseLease is one job of a ReleaseBatch.
@@ -713,10 +1987,106 @@ type ReleaseLease struct {
 	DelayMs int64  `json:"delayMs,omitzero"` // The job is scheduled so long
 }
 
+// AppendJSON implements Message.
+func (m *ReleaseLease) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *ReleaseLease) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *ReleaseLease) ParseProto(b []byte, depth int) error {
+	*m = ReleaseLease{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *ReleaseLease) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.unsigned(2, "token", optional, m.Token)
+	w.number(3, "delayMs", optional, m.DelayMs)
+}
+
+func (m *ReleaseLease) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Token = r.uint64("token")
+		case 3:
+			m.DelayMs = r.int64("delayMs")
+		}
+	}
+}
+
 // ReleaseBatch returns jobs of one worker to the queue: POST /v1/jobs/release.
 type ReleaseBatch struct {
 	WorkerID *string        `json:"workerId,omitzero"`
 	Jobs     []ReleaseLease `json:"jobs"`
+}
+
+// AppendJSON implements Message.
+func (m *ReleaseBatch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *ReleaseBatch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *ReleaseBatch) ParseProto(b []byte, depth int) error {
+	*m = ReleaseBatch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *ReleaseBatch) write(w *writer) {
+	if m.WorkerID != nil {
+		w.text(1, "workerId", present, *m.WorkerID)
+	}
+	if w.list("jobs", required, len(m.Jobs), m.Jobs != nil) {
+		for i := range m.Jobs {
+			at := w.item(2)
+			m.Jobs[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+}
+
+func (m *ReleaseBatch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.WorkerID = new(r.text("workerId"))
+		case 2:
+			if n := len(m.Jobs); r.room("jobs", n, 1000) {
+				if n == 0 {
+					m.Jobs = make([]ReleaseLease, 0, min(r.count(), 1000))
+				}
+				m.Jobs = append(m.Jobs, ReleaseLease{})
+				in := r.within("jobs", 2)
+				m.Jobs[n].read(&in)
+				r.leave(&in, "jobs", n)
+			}
+		}
+	}
 }
 
 // ReportedBatch is the answer to a batch of reports, in its order. Its status is 200 also if
@@ -727,6 +2097,77 @@ type ReportedBatch struct {
 	Claimed []ClaimedJob   `json:"claimed,omitzero"` // As in Reported
 }
 
+// AppendJSON implements Message.
+func (m *ReportedBatch) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *ReportedBatch) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *ReportedBatch) ParseProto(b []byte, depth int) error {
+	*m = ReportedBatch{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *ReportedBatch) write(w *writer) {
+	if w.list("results", required, len(m.Results), m.Results != nil) {
+		for i := range m.Results {
+			at := w.item(1)
+			m.Results[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	w.text(2, "lsn", required, m.LSN)
+	if w.list("claimed", optional, len(m.Claimed), m.Claimed != nil) {
+		for i := range m.Claimed {
+			at := w.item(3)
+			m.Claimed[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+}
+
+func (m *ReportedBatch) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			if n := len(m.Results); r.room("results", n, 1000) {
+				if n == 0 {
+					m.Results = make([]ReportedItem, 0, min(r.count(), 1000))
+				}
+				m.Results = append(m.Results, ReportedItem{})
+				in := r.within("results", 2)
+				m.Results[n].read(&in)
+				r.leave(&in, "results", n)
+			}
+		case 2:
+			m.LSN = r.text("lsn")
+		case 3:
+			if n := len(m.Claimed); r.room("claimed", n, 16384) {
+				if n == 0 {
+					m.Claimed = make([]ClaimedJob, 0, min(r.count(), 16384))
+				}
+				m.Claimed = append(m.Claimed, ClaimedJob{})
+				in := r.within("claimed", 2)
+				m.Claimed[n].read(&in)
+				r.leave(&in, "claimed", n)
+			}
+		}
+	}
+}
+
 // ReportedItem is the result of one report.
 type ReportedItem struct {
 	JobID string `json:"jobId"`
@@ -734,6 +2175,47 @@ type ReportedItem struct {
 	// refusal
 	Status string `json:"status"`
 	Cancel bool   `json:"cancel,omitzero"` // As in Reported
+}
+
+// AppendJSON implements Message.
+func (m *ReportedItem) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *ReportedItem) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *ReportedItem) ParseProto(b []byte, depth int) error {
+	*m = ReportedItem{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.err
+}
+
+func (m *ReportedItem) write(w *writer) {
+	w.text(1, "jobId", required, m.JobID)
+	w.text(2, "status", required, m.Status)
+	w.flag(3, "cancel", optional, m.Cancel)
+}
+
+func (m *ReportedItem) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.JobID = r.text("jobId")
+		case 2:
+			m.Status = r.text("status")
+		case 3:
+			m.Cancel = r.bool("cancel")
+		}
+	}
 }
 
 // ChangeJobs cancels, retries or deletes jobs: POST /v1/jobs/cancel, …/retry, …/delete. It
