@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
@@ -57,8 +59,46 @@ func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
 const benchPayload = `{"to":"ada@example.org","subject":"hello","retries":3,"tags":["a","b"]}`
 
-// benchmarkRequest measures one request, without the network.
+// benchmarkRequest measures one request, without the network: over HTTP, and in frames with both encodings.
 func benchmarkRequest(b *testing.B, method, path, body string, status int) {
+	b.Helper()
+	b.Run("http", func(b *testing.B) { benchmarkHTTP(b, method, path, body, status) })
+	b.Run("frame/json", func(b *testing.B) {
+		benchmarkFrame(b, &frame.Request{Target: path, Body: []byte(body), Prefer: v1.PreferStrict})
+	})
+	m, _, _ := busyCall(httptest.NewRequest(method, path, nil))
+	if err := json.Unmarshal([]byte(body), m); err != nil {
+		b.Fatal(err)
+	}
+	proto, _ := m.AppendProto(nil)
+	b.Run("frame/proto", func(b *testing.B) {
+		benchmarkFrame(b, &frame.Request{Target: path, Body: proto, Prefer: v1.PreferStrict, Proto: true})
+	})
+}
+
+// benchmarkFrame measures what a server does for one frame, apart from its connection.
+func benchmarkFrame(b *testing.B, req *frame.Request) {
+	b.Helper()
+	h := &framed{s: newRig(b, func(c *core.Config) { c.Backend = newInstant() }).s}
+	raw, ctx := req.Append(nil), b.Context()
+	var out []byte
+	to := senderFunc(func(a *frame.Answer) {
+		if out = a.Append(out[:0]); a.Status != http.StatusOK {
+			b.Fatalf("answered %d %s", a.Status, a.Body)
+		}
+	})
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	var read frame.Request
+	for b.Loop() {
+		if err := read.Parse(raw); err != nil {
+			b.Fatal(err)
+		}
+		h.Answer(ctx, &read, to)
+	}
+}
+
+func benchmarkHTTP(b *testing.B, method, path, body string, status int) {
 	b.Helper()
 	g := newRig(b, func(c *core.Config) { c.Backend = newInstant() })
 	reader := bytes.NewReader(nil)

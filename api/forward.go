@@ -157,7 +157,7 @@ func (f *forwarder) Send(c *core.Call, leader string, wait time.Duration) error 
 		return err
 	}
 	if c.Route.Waits {
-		if wait = f.s.WaitOf(c.In); wait > 0 { // many may come over one stream, and each takes a connection to the leader
+		if wait = f.s.WaitOf(c); wait > 0 { // many may come over one stream, and each takes a connection to the leader
 			leave, err := c.Enter(f.s.Shares.Waits, core.TooManyStreams, work.Waiting)
 			if err != nil {
 				return err

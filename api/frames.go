@@ -89,6 +89,9 @@ func (f *plainCall) readFrame(h *framed, ctx context.Context, req *frame.Request
 	if err := f.begin(ctx, h.s, cmp.Or(req.Method, http.MethodPost), req.Target, h.remote, req.Body); err != nil {
 		return err
 	}
+	if req.Proto {
+		f.ContentType = v1.MediaTypeProtobuf
+	}
 	if !f.Route.Writes() {
 		return core.Fail(core.NoRoute, noWrite, core.Shown(f.Method), core.Shown(f.Path))
 	}
@@ -138,7 +141,7 @@ const headMax = headerBytesMax / 2
 
 // encode returns the answer in a frame.
 func (f *plainCall) encode() *frame.Answer {
-	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed}
+	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed, Proto: f.Proto}
 	if len(f.parts) > 0 {
 		f.reply.Body = append(f.parts, f.Out...)
 	}

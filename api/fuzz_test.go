@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 )
 
 // fuzzTargets are the routes that read a body, of POST unless they say another method.
@@ -80,6 +82,53 @@ func FuzzBodies(f *testing.F) {
 		if a.status == http.StatusBadRequest && g.node.written() != before {
 			t.Fatalf("refused and written: %s", a.body)
 		}
+	})
+}
+
+// FuzzProtoBodies sends any body in protobuf to any route, in a frame. No request may cause an internal error, every
+// answer is well-formed, and a refused request changes nothing.
+func FuzzProtoBodies(f *testing.F) {
+	for i, m := range []v1.Message{
+		&v1.NewJob{ID: "b", Type: "t", Payload: []byte(`{"n":[1,2.50,"x"]}`), Priority: -1, Headers: map[string]string{"a": "b"}},
+		&v1.Batch{Jobs: []v1.NewJob{{ID: "b"}, {Payload: []byte("null"), DelayMs: 5}}},
+		&v1.Claim{WorkerID: new("w"), Types: []string{"t", ""}, Max: new(int32(2)), LeaseMs: 500, RequestID: "r"},
+		&v1.HeartbeatBatch{WorkerID: new("w"), Jobs: []v1.Lease{{JobID: "a", Token: 1<<32 + 1, Progress: &v1.Progress{Percent: 101}}}},
+		&v1.CompleteBatch{WorkerID: new("w"), Jobs: []v1.CompleteLease{{JobID: "a", Token: 1<<32 + 1, Result: []byte("1"), Log: "l"}}},
+		&v1.Heartbeat{WorkerID: new("w"), Token: 1<<32 + 1},
+		&v1.Complete{WorkerID: new("w"), Token: 1<<32 + 1, Claim: &v1.NextClaim{RequestID: "r", Max: new(int32(-1))}},
+		&v1.Fail{WorkerID: new("w"), Token: 1<<32 + 1, Error: "e", Retryable: new(false), DelayMs: new(int64(-1))},
+		&v1.Release{DelayMs: 1 << 62},
+	} {
+		b, _ := m.AppendProto(nil)
+		f.Add(i, b)
+	}
+	f.Add(0, []byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, target int, body []byte) {
+		g := newRig(t)
+		g.submit("a", "t")
+		g.claim1()
+		before := g.node.written()
+		path := fuzzTargets[(target%len(fuzzTargets)+len(fuzzTargets))%len(fuzzTargets)]
+		method, rest, other := strings.Cut(path, " ")
+		if !other {
+			method, rest = "POST", path
+		}
+		_, answer, takes := busyCall(httptest.NewRequest(method, rest, nil))
+		req := frame.Request{Target: rest, Method: method, Body: body, Proto: true}
+		(&framed{s: g.s}).Answer(t.Context(), &req, senderFunc(func(a *frame.Answer) {
+			switch {
+			case a.Status >= 500, !takes && a.Proto, !takes && len(body) > 0 && a.Status < 400:
+				t.Fatalf("answered %d %s", a.Status, a.Body)
+			case a.Status >= 400 && g.node.written() != before:
+				t.Fatalf("refused and written: %s", a.Body)
+			case a.Proto:
+				if err := answer.ParseProto(a.Body, math.MaxInt); err != nil && new(v1.ClaimedJob).ParseProto(a.Body, math.MaxInt) != nil {
+					t.Fatalf("answered %d %x: %v", a.Status, a.Body, err)
+				}
+			case a.Status != http.StatusNoContent && !jsontext.Value(a.Body).IsValid(core.Lenient):
+				t.Fatalf("answered %d with what is not JSON: %q", a.Status, a.Body)
+			}
+		}))
 	})
 }
 

@@ -108,7 +108,9 @@ func writeHead(w http.ResponseWriter, s *core.Core, a *core.Answered) {
 			header["Retry-After"] = []string{strconv.FormatInt(int64((a.Fault.Retry+time.Second-1)/time.Second), 10)}
 		}
 	case a.Status != http.StatusNoContent:
-		header["Content-Type"] = jsonType
+		if header["Content-Type"] = jsonType; a.Proto {
+			header["Content-Type"] = protoType
+		}
 		if a.Ready && len(a.Out) >= lengthFrom {
 			header["Content-Length"] = []string{strconv.Itoa(len(a.Out))}
 		}
@@ -139,7 +141,10 @@ func readHead(a *core.Answered, resp *http.Response) {
 	a.Committed = core.First(resp.Header[v1.HeaderCommitted])
 	a.Replayed, a.Followed = len(resp.Header[v1.HeaderReplayed]) > 0, len(resp.Header["Preference-Applied"]) > 0
 	a.Challenge = len(resp.Header["Www-Authenticate"]) > 0
-	if core.First(resp.Header["Content-Type"]) == v1.MediaTypeProblem {
+	switch core.First(resp.Header["Content-Type"]) {
+	case v1.MediaTypeProtobuf:
+		a.Proto = true
+	case v1.MediaTypeProblem:
 		seconds, _ := strconv.ParseUint(core.First(resp.Header["Retry-After"]), 10, 31) // 0 if it has none
 		a.Fault = &core.Failure{Kind: core.Kind{Status: a.Status, Retry: time.Duration(seconds) * time.Second}}
 	}
@@ -148,6 +153,7 @@ func readHead(a *core.Answered, resp *http.Response) {
 var (
 	yes          = []string{"true"}
 	problemType  = []string{v1.MediaTypeProblem}
+	protoType    = []string{v1.MediaTypeProtobuf}
 	ackValues    = map[string][]string{v1.AckQuorum: {v1.AckQuorum}, v1.AckObject: {v1.AckObject}}
 	preferStrict = []string{v1.PreferStrict}
 )

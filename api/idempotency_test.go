@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -204,11 +205,58 @@ func TestKeysAreForOneRequest(t *testing.T) {
 				t.Fatalf("answered %d %s", first.status, first.body)
 			}
 			if w.body != "" {
-				other := strings.Replace(strings.ReplaceAll(w.body, "TOKEN", fmt.Sprint(1<<32+2)), "{", "{ ", 1)
+				body := strings.ReplaceAll(w.body, "TOKEN", fmt.Sprint(1<<32+2))
+				other := strings.Replace(body, "{", "{ ", 1)
+				if isBusy(method, w.path) { // its values count, not its bytes
+					if a := g.do(method, w.path, other, v1.HeaderIdempotencyKey, "k2"); a.header.Get(v1.HeaderReplayed) == "" {
+						t.Errorf("answered %d %s", a.status, a.body)
+					}
+					other = strings.NewReplacer(`"workerId":"w"`, `"workerId":"v"`, `"type":"t"`, `"type":"v"`).Replace(body)
+				}
 				refused(t, g.do(method, w.path, other, v1.HeaderIdempotencyKey, "k2"), http.StatusConflict, v1.TagRequestConflict)
 			}
 			refused(t, g.do(method, w.path+"?x=1", strings.ReplaceAll(w.body, "TOKEN", fmt.Sprint(1<<32+2)), v1.HeaderIdempotencyKey, "k2"),
 				http.StatusConflict, v1.TagRequestConflict)
 		})
+	}
+}
+
+func isBusy(method, path string) bool {
+	_, _, busy := busyCall(httptest.NewRequest(method, path, nil))
+	return busy
+}
+
+// A client may repeat a call of a stream over HTTP, and the other way round: in protobuf first, or in JSON.
+func TestARepetitionMayHaveAnotherEncoding(t *testing.T) {
+	defer func() { overStream = false }()
+	tried := 0
+	for name, w := range keyedWrites {
+		method, _, _ := strings.Cut(name, " ")
+		if !isBusy(method, w.path) {
+			continue
+		}
+		tried++
+		for _, first := range []bool{false, true} {
+			g := newKeyedRig(t)
+			overStream = first
+			a := g.sendKeyed(name, "k")
+			if w.between != nil {
+				w.between(g)
+			}
+			before := g.state()
+			overStream = !first
+			again := g.sendKeyed(name, "k")
+			sameJSON(t, again.body, string(a.body))
+			if a.status != http.StatusOK || again.status != http.StatusOK || again.header.Get(v1.HeaderReplayed) != "true" || g.state() != before {
+				t.Errorf("%s, over a stream first: %v: answered %d %s, then %d %s", name, first, a.status, a.body, again.status, again.body)
+			}
+			other := strings.NewReplacer(`"workerId":"w"`, `"workerId":"v"`, `"type":"t"`, `"type":"v"`).Replace(strings.ReplaceAll(w.body, "TOKEN", "7"))
+			overStream = first
+			refused(t, g.do(method, w.path, other, v1.HeaderIdempotencyKey, "k"), http.StatusConflict, v1.TagRequestConflict)
+			overStream = false
+		}
+	}
+	if tried != len(busy) {
+		t.Errorf("%d calls were tried, want %d", tried, len(busy))
 	}
 }

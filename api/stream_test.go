@@ -371,6 +371,68 @@ func TestAFollowerForwardsTheRequestsOfAStream(t *testing.T) {
 	}
 }
 
+// A follower forwards a body in protobuf as it is, and waits for as long as the claim in it does.
+func TestAFollowerForwardsProtobuf(t *testing.T) {
+	p := newPair(t)
+	follower := newServed(t)
+	follower.node.set(func(f *fakeNode) { f.leader, f.lead = p.address, false })
+	r := follower.openStream()
+	ask := func(target string, m v1.Message) frame.Answer {
+		body, err := m.AppendProto(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write(frame.KindRequest, 1, &frame.Request{Target: target, Body: body, Proto: true})
+		_, a := r.answer()
+		if h := <-p.seen; h.Get("Content-Type") != v1.MediaTypeProtobuf {
+			t.Errorf("the leader got %v", h)
+		}
+		return a
+	}
+	var out v1.Enqueued
+	a := ask(v1.PathJobs, &v1.NewJob{ID: "a", Payload: []byte(` {"n" : 1}`)})
+	if err := out.ParseProto(a.Body, 1); err != nil || !a.Proto || out.JobID != "a" || out.LSN != a.LSN || a.LSN == "" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	var got v1.Claimed
+	a = ask(v1.PathClaim, &v1.Claim{WorkerID: new("w"), Max: new(int32(1)), WaitMs: 60_000})
+	if err := got.ParseProto(a.Body, 9); err != nil || len(got.Jobs) != 1 || string(got.Jobs[0].Payload) != ` {"n" : 1}` {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	a = ask(v1.PathJobs, &v1.NewJob{ID: "b", LeaseMs: -1})
+	if a.Proto || a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), "leaseMs") {
+		t.Errorf("%+v %s", a, a.Body)
+	}
+}
+
+// Unknown fields are skipped, and the limits of JSON hold.
+func TestProtobufInAStream(t *testing.T) {
+	s := newServed(t)
+	r := s.openStream()
+	for i, c := range []struct {
+		target string
+		body   string
+		status uint32
+		want   string
+	}{
+		{v1.PathJobs, "\x0a\x01a\xf8\x3f\x01", 200, ""},
+		{v1.PathJobs, "", 200, ""},
+		{v1.PathJobs, "{}", 400, "is not valid protobuf"},
+		{v1.PathJobs, "\x0a\x01\xff", 400, "id is not UTF-8"},
+		{v1.PathJobs, "\x0a\x02a ", 400, "id contains"},
+		{v1.PathJobs, "\x1a\x01{", 400, "payload is not valid JSON"},
+		{v1.PathJobs, "\x1a\xc9\x03" + strings.Repeat("[", 228) + "1" + strings.Repeat("]", 228), 400, "payload nests"},
+		{v1.PathJobsBatch, strings.Repeat("\x0a\x00", 1001), 413, "jobs has 1001 items"},
+		{v1.PathCancel, "\x0a\x01a", 415, "application/json"},
+		{v1.PathWorkers, "\x0a\x01a", 415, "application/json"},
+	} {
+		r.write(frame.KindRequest, uint32(i), &frame.Request{Target: c.target, Body: []byte(c.body), Proto: true, Prefer: v1.PreferStrict})
+		if _, a := r.answer(); a.Status != c.status || c.want != "" && !strings.Contains(string(a.Body), c.want) {
+			t.Errorf("%s %q: answered %d %s, want %d %s", c.target, c.body[:min(len(c.body), 20)], a.Status, a.Body, c.status, c.want)
+		}
+	}
+}
+
 // Claims that wait at the leader have places at the follower too: many come over one stream.
 func TestWaitingClaimsOverAFollowerAreBounded(t *testing.T) {
 	p := newPair(t)

@@ -48,6 +48,7 @@ type Call struct {
 	admitted  bool            // the audit log takes the entry of the change
 
 	isRead bool   // in is the whole body
+	same   []byte // a v1.Message in the body, in the form that a repetition has; nil: in is that form
 	Key    string // of the write; "": none
 	Ack    ack    // that the write asks for
 }
@@ -79,6 +80,7 @@ type Answered struct {
 	Committed string  // the durability that a write has reached; "": none
 	Replayed  bool    // the answer repeats the first
 	Followed  bool    // the preference for strict handling was followed
+	Proto     bool    // out is protobuf
 	Challenge bool    // the caller has to authenticate
 	Fault     *Failure
 	Out       []byte // the body, or the part of it that is not sent yet
@@ -287,6 +289,31 @@ func (c *Call) SendDone() error {
 // Marshal returns the JSON of v. Names from documents of others may not be UTF-8.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+}
+
+// Answer answers 200 with v, in the encoding of the request. Names from documents of others may not be UTF-8: they get
+// U+FFFD.
+func (c *Call) Answer(v v1.Message) error {
+	c.Settle()
+	return c.AnswerSettled(v)
+}
+
+// AnswerSettled is Answer after Settle, for answers that contain the time.
+func (c *Call) AnswerSettled(v v1.Message) error {
+	if c.Proto = c.inProto(); c.Proto {
+		c.Out, _ = v.AppendProto(c.Out[:0])
+	} else {
+		c.Out, _ = v.AppendJSON(c.Out[:0])
+	}
+	return c.SendSettled()
+}
+
+// LsnText returns the LSN of the answer; "" is none.
+func (c *Call) LsnText() string {
+	if c.Lsn.IsZero() {
+		return ""
+	}
+	return c.Core.LsnHeader(c.Lsn)[0]
 }
 
 // SendJSON answers 200 with v, which must not hold opaque JSON.

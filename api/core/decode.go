@@ -32,27 +32,65 @@ var Lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 var namesOnce = jsontext.AllowInvalidUTF8(true)
 
 // Decode reads the body of the request into v, a pointer to a struct of
-// package v1. It must be an object.
+// package v1. It must be an object. A v1.Message may be in protobuf.
 func (c *Call) Decode(v any) error {
-	if err := c.checkMedia(); err != nil {
+	m, known := v.(v1.Message)
+	proto := known && c.inProto()
+	if err := c.checkMedia(proto); err != nil {
 		return err
 	}
 	if err := c.ReadBody(); err != nil {
 		return err
 	}
-	return c.parse(v)
+	var err error
+	if proto {
+		err = c.parseProto(m, c.In)
+	} else {
+		err = c.parse(v)
+	}
+	if err == nil && known && c.Key != "" {
+		err = c.keepSame(m)
+	}
+	return err
+}
+
+// keepSame keeps the form of m for the fingerprint of a request: its JSON, without what protobuf does not tell apart from it,
+// such as empty lists.
+func (c *Call) keepSame(m v1.Message) error {
+	b, _ := m.AppendProto(nil) // m comes from a body in UTF-8
+	if err := c.parseProto(m, b); err != nil {
+		return err
+	}
+	c.same, _ = m.AppendJSON(nil)
+	return nil
+}
+
+// inProto reports whether the body is in protobuf, and so the answer.
+func (c *Call) inProto() bool { return c.ContentType == v1.MediaTypeProtobuf }
+
+// parseProto is parse for protobuf. The same texts, numbers and payloads are refused.
+func (c *Call) parseProto(m v1.Message, b []byte) error {
+	err := m.ParseProto(b, c.Core.Config.Limits.Depth)
+	wrong, ok := errors.AsType[*v1.FieldError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.TooMany:
+		return Fail(tooLarge, "%s %s", memberName(wrong.Pointer), wrong.Problem)
+	}
+	return named(wrong.Pointer, "%s", wrong.Problem)
 }
 
 // mergePatch is the media type of PATCH bodies by RFC 7396.
 const mergePatch = "application/merge-patch+json"
 
-// checkMedia refuses a body that is not JSON in UTF-8.
-func (c *Call) checkMedia() error {
+// checkMedia refuses a body that is not JSON in UTF-8, nor protobuf if the call takes that.
+func (c *Call) checkMedia(proto bool) error {
 	if coding := c.Encoding; coding != "" && !strings.EqualFold(coding, "identity") {
 		return Fail(MediaType, "the body has the content encoding %q; send it without one", Shown(coding))
 	}
 	given := c.ContentType
-	if given == "application/json" {
+	if given == "application/json" || proto {
 		return nil
 	}
 	if given == "" {
@@ -90,7 +128,7 @@ func (c *Call) parse(v any) error {
 	if !utf8.Valid(body) {
 		return Fail(BadRequest, "the body is not UTF-8 (at %s)", place(body, invalidAt(body)))
 	}
-	if at := tooDeep(body, c.Core.Config.Limits.Depth); at >= 0 {
+	if at := v1.TooDeep(body, c.Core.Config.Limits.Depth); at >= 0 {
 		return named(memberAt(body, at), "nests objects and lists more than %d levels deep (at %s)",
 			c.Core.Config.Limits.Depth, place(body, at))
 	}
@@ -129,32 +167,6 @@ func (c *Call) refusesUnknown() bool {
 		return c.Strict
 	}
 	return !c.Route.Lenient && !strings.EqualFold(preference(c.Prefer, "handling"), "lenient")
-}
-
-// tooDeep returns the offset at which a body exceeds the depth limit, or -1. The parser has a
-// limit of its own. But a payload must stay readable within other documents, and for parsers
-// with a lower limit.
-func tooDeep(body []byte, limit int) int {
-	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) <= limit {
-		return -1
-	}
-	depth, inText := 0, false
-	for i := 0; i < len(body); i++ {
-		switch b := body[i]; {
-		case inText && b == '\\':
-			i++
-		case b == '"':
-			inText = !inText
-		case inText:
-		case b == '{', b == '[':
-			if depth++; depth > limit {
-				return i
-			}
-		case b == '}', b == ']':
-			depth--
-		}
-	}
-	return -1
 }
 
 // ReadBody reads the body into c.in up to its end: net/http detects a disconnected client only

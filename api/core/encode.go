@@ -76,34 +76,38 @@ func LsnText(b []byte, lsn fsm.LSN) []byte {
 	return append(b, '"')
 }
 
-// AppendClaimed appends the fields of a v1.ClaimedJob, without the end of the object.
-func AppendClaimed(b []byte, j *fsm.Job, at Moment) []byte {
-	b = append(b, '{')
-	b = Text(b, "jobId", j.ID)
-	b = TextIf(b, "type", j.Type)
-	b = OpaqueIf(b, "payload", j.Payload())
-	b = NumberIf(b, "priority", int64(j.Priority))
-	b = Number(b, "attempts", int64(j.Attempts))
+// Claimed returns jobs that were claimed.
+func Claimed(jobs []*fsm.Job, at Moment) []v1.ClaimedJob {
+	out := make([]v1.ClaimedJob, len(jobs))
+	for i, j := range jobs {
+		fillClaimed(&out[i], j, at)
+	}
+	return out
+}
+
+func fillClaimed(out *v1.ClaimedJob, j *fsm.Job, at Moment) {
+	x := j.Execution()
+	out.JobID, out.Type, out.Payload, out.Priority, out.Attempts = j.ID, j.Type, j.Payload(), j.Priority, j.Attempts
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
-		b = Number(b, "maxAttempts", int64(j.MaxAttempts))
+		out.MaxAttempts = &j.MaxAttempts
 	}
-	b = strconv.AppendUint(Key(b, "token"), j.Execution().Token, 10)
-	b = Number(b, "leaseMs", j.Execution().HeldMs)
-	b = NumberIf(b, "leaseAgeMs", at.LeaseAge(j))
-	if j.Execution().Unconfirmed {
-		b = append(Key(b, "confirm"), "true"...)
+	out.Token, out.LeaseMs, out.LeaseAgeMs, out.Confirm = x.Token, x.HeldMs, at.LeaseAge(j), x.Unconfirmed
+	out.CreatedAt, out.TimeoutMs, out.LastError = j.CreatedAt, j.Details().TimeoutMs, x.LastError
+	if o := j.Opt; o != nil {
+		out.Group, out.Tags, out.Headers, out.Limits, out.BatchID = o.Group, o.Tags, headersOf(o.Headers), o.Limits, o.Batch
+		out.Cron, out.CronAt = o.Cron, cronAt(j)
 	}
-	b = Number(b, "createdAt", j.CreatedAt)
-	b = NumberIf(b, "timeoutMs", j.Details().TimeoutMs)
-	if j.Opt != nil {
-		b = TextIf(b, "group", j.Opt.Group)
-		b = TextsIf(b, "tags", j.Opt.Tags)
-		b = AppendHeaders(b, j.Opt.Headers)
-		b = TextsIf(b, "limits", j.Opt.Limits)
-		b = TextIf(b, "batchId", j.Opt.Batch)
-		b = appendCronOf(b, j)
+}
+
+func headersOf(in []*fsmpb.Header) map[string]string {
+	if len(in) == 0 {
+		return nil
 	}
-	return TextIf(b, "lastError", j.Execution().LastError)
+	out := make(map[string]string, len(in))
+	for _, h := range in {
+		out[h.Name] = h.Value
+	}
+	return out
 }
 
 // AppendJob appends a job as a v1.Job. It is the only conversion of a job of the machine to
@@ -187,11 +191,16 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 
 // appendCronOf appends the schedule that enqueued a job, and the time for which.
 func appendCronOf(b []byte, j *fsm.Job) []byte {
-	b = TextIf(b, "cron", j.Opt.Cron)
-	if at, ok := crontab.TimeOfID(j.ID); ok && j.Opt.Cron != "" {
-		b = Number(b, "cronAt", at)
+	return NumberIf(TextIf(b, "cron", j.Opt.Cron), "cronAt", cronAt(j))
+}
+
+// cronAt returns the time of the schedule for which a job was enqueued; 0 is none.
+func cronAt(j *fsm.Job) int64 {
+	if j.Opt.Cron == "" {
+		return 0
 	}
-	return b
+	at, _ := crontab.TimeOfID(j.ID) // 0 if the id has none
+	return at
 }
 
 // AppendOnError appends what follows failures of a class, or nothing if there are no rules.

@@ -175,7 +175,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		j := drawJob(rt)
 		lsn := fsm.LSN{Term: rapid.Uint64().Draw(rt, "term"), Index: 1}
 		at := Moment{Now: rapid.Int64().Draw(rt, "now"), LeasesFrom: rapid.Int64Min(0).Draw(rt, "from")}
-		body := append(LsnText(AppendClaimed(nil, j, at), lsn), '}')
+		body := claimedBody(j, at, lsn)
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, Attempts: j.Attempts,
 			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.LeaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
@@ -189,6 +189,14 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
 		}
 	})
+}
+
+// claimedBody returns the JSON of a claimed job.
+func claimedBody(j *fsm.Job, at Moment, lsn fsm.LSN) []byte {
+	out := Claimed([]*fsm.Job{j}, at)
+	out[0].LSN = lsn.String()
+	body, _ := out[0].AppendJSON(nil)
+	return body
 }
 
 // A job that has everything shows every field of the wire type.
@@ -219,7 +227,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		body []byte
 	}{
 		{v1.Job{}, AppendJob(nil, j)},
-		{v1.ClaimedJob{}, append(LsnText(AppendClaimed(nil, j, at), lsn), '}')},
+		{v1.ClaimedJob{}, claimedBody(j, at, lsn)},
 	} {
 		shown := membersOf(tc.body)
 		typ := reflect.TypeOf(tc.of)

@@ -49,12 +49,20 @@ func NoLeaderKnown(c *Call) error {
 	return Fail(NoLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
 }
 
-// WaitOf returns how long a request with that body asks the leader to wait.
-func (s *Core) WaitOf(body []byte) time.Duration {
+// WaitOf returns how long a call whose body is read asks the leader to wait.
+func (s *Core) WaitOf(c *Call) time.Duration {
 	var in struct {
 		WaitMs int64 `json:"waitMs"`
 	}
-	if json.Unmarshal(body, &in, Lenient) != nil {
+	var err error
+	if c.inProto() { // a claim is the only one
+		claim := new(v1.Claim)
+		err = claim.ParseProto(c.In, c.Core.Config.Limits.Depth)
+		in.WaitMs = claim.WaitMs
+	} else {
+		err = json.Unmarshal(c.In, &in, Lenient)
+	}
+	if err != nil {
 		return 0 // the leader refuses the body
 	}
 	return s.BoundedWait(max(in.WaitMs, 0))

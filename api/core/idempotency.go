@@ -94,7 +94,7 @@ func (s *Core) Committed(c *Call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN
 }
 
 // request names the write for the machine; it returns nil if the caller gave it no name. The
-// fingerprint covers the body, without ciphertexts, and the route, so that a key that is used
+// fingerprint covers the body (of a v1.Message the values in it, in any encoding), without ciphertexts, and the route, so that a key that is used
 // for another request is detected. The requested durability does not count: a caller whose wait was too long may
 // repeat the request with another level.
 func (c *Call) request() (*fsmpb.Request, error) {
@@ -108,7 +108,11 @@ func (c *Call) request() (*fsmpb.Request, error) {
 	Part(h, []byte(c.Method))
 	Part(h, []byte(c.Path))
 	Part(h, []byte(withoutAck(c.RawQuery)))
-	partUnsealed(h, withoutHeaders(c.In))
+	body := c.In
+	if c.same != nil { // the repetition may be in another encoding
+		body = c.same
+	}
+	partUnsealed(h, withoutHeaders(body))
 	if c.Principal != nil { // another owner's key is another request
 		Part(h, strconv.AppendUint(nil, c.Principal.Owner, 10))
 	}

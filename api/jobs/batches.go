@@ -26,10 +26,10 @@ func (s *jobs) createBatch(c *core.Call, in *v1.NewBatch) error {
 	if !res.Code.Done() {
 		return s.refusedNewBatch(c, res, op.Jobs)
 	}
-	c.Out = core.Text(append(c.Out[:0], '{'), "batchId", op.NewBatch.Id)
-	c.Out = core.TextIf(c.Out, "callbackId", s.callbackID(c, op.NewBatch))
-	c.Out = append(appendEnqueued(c.Out, op.Jobs, res, c.Lsn), '}')
-	return c.Send()
+	ids, duplicates := idsOf(op.Jobs, res)
+	return c.SendJSON(&v1.BatchCreated{
+		BatchID: op.NewBatch.Id, CallbackID: s.callbackID(c, op.NewBatch), JobIDs: ids, LSN: c.LsnText(), Duplicates: duplicates,
+	})
 }
 
 // refusedNewBatch attributes a refusal to the batch itself if no job caused it.

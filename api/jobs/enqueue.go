@@ -29,13 +29,11 @@ func (s *jobs) enqueue(c *core.Call) error {
 	if err := res.Code.Err(); err != nil {
 		return s.nameMissing(c, err, job, nil)
 	}
-	c.Out = append(c.Out[:0], '{')
-	c.Out = core.Text(c.Out, "jobId", core.EnqueuedID(res, 0, job))
-	c.Out = core.LsnText(c.Out, c.Lsn)
-	c.Out = core.FlagIf(c.Out, "duplicate", isDuplicate(res, 0))
-	c.Out = core.FlagIf(c.Out, "replaced", len(res.Codes) == 1 && res.Codes[0] == fsm.Replaced)
-	c.Out = append(c.Out, '}')
-	return c.Send()
+	op.out = v1.Enqueued{
+		JobID: core.EnqueuedID(res, 0, job), LSN: c.LsnText(), Duplicate: isDuplicate(res, 0),
+		Replaced: len(res.Codes) == 1 && res.Codes[0] == fsm.Replaced,
+	}
+	return c.Answer(&op.out)
 }
 
 // enqueueBatch is POST /v1/jobs/batch.
@@ -54,8 +52,8 @@ func (s *jobs) enqueueBatch(c *core.Call, in *v1.Batch) error {
 	if !res.Code.Done() {
 		return s.refusedBatch(c, res, jobs)
 	}
-	c.Out = append(appendEnqueued(append(c.Out[:0], '{'), jobs, res, c.Lsn), '}')
-	return c.Send()
+	ids, duplicates := idsOf(jobs, res)
+	return c.Answer(&v1.BatchEnqueued{JobIDs: ids, LSN: c.LsnText(), Duplicates: duplicates})
 }
 
 // refusedBatch names the job of a batch that was refused, and the reason.
@@ -93,21 +91,19 @@ func isDuplicate(res fsm.Result, i int) bool {
 	return i < len(res.Codes) && (res.Codes[i] == fsm.Duplicate || res.Codes[i] == fsm.Replaced)
 }
 
-// appendEnqueued appends the fields of a v1.BatchEnqueued.
-func appendEnqueued(b []byte, jobs []*fsmpb.NewJob, res fsm.Result, lsn fsm.LSN) []byte {
-	b = append(core.Key(b, "jobIds"), '[')
-	var duplicates []string
+// idsOf returns the ids of a batch, and those of the jobs that were there before.
+func idsOf(jobs []*fsmpb.NewJob, res fsm.Result) (ids, duplicates []string) {
+	ids = make([]string, len(jobs))
 	for i, j := range jobs {
-		id := core.EnqueuedID(res, i, j)
-		b = core.Item(b, id)
+		ids[i] = core.EnqueuedID(res, i, j)
 		if isDuplicate(res, i) {
-			duplicates = append(duplicates, id)
+			duplicates = append(duplicates, ids[i])
 		}
 	}
-	return core.TextsIf(core.LsnText(append(b, ']'), lsn), "duplicates", duplicates)
+	return ids, duplicates
 }
 
-// enqueueOne is the mutation that enqueues one job, with all its parts in one allocation.
+// enqueueOne is the mutation that enqueues one job, with all its parts and the answer in one allocation.
 type enqueueOne struct {
 	mutation fsmpb.Mutation
 	op       fsmpb.Mutation_Enqueue
@@ -115,6 +111,7 @@ type enqueueOne struct {
 	job      fsmpb.NewJob
 	jobs     [1]*fsmpb.NewJob
 	list     [1]*fsmpb.Mutation
+	out      v1.Enqueued
 }
 
 func newEnqueueOne() *enqueueOne {

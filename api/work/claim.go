@@ -83,21 +83,23 @@ func (s *work) claim(c *core.Call, in *v1.Claim) error {
 	}
 	c.Settle()
 	jobs = c.Seen(jobs)
-	at := momentOf(c, w, jobs)
+	out := core.Claimed(jobs, momentOf(c, w, jobs))
 	switch {
 	case in.Max != nil:
-		c.Out = appendClaimed(append(c.Out[:0], '{'), "jobs", jobs, at)
-	case len(jobs) > 0:
-		c.Out = core.AppendClaimed(c.Out[:0], jobs[0], at)
-	default:
-		c.Out = append(c.Out[:0], '{')
+		return c.AnswerSettled(&v1.Claimed{Jobs: out, LSN: c.LsnText()})
+	case len(out) > 0:
+		out[0].LSN = c.LsnText()
+		return c.AnswerSettled(&out[0])
 	}
-	if !c.Lsn.IsZero() && (in.Max != nil || len(jobs) > 0) {
-		c.Out = core.LsnText(c.Out, c.Lsn)
-	}
-	c.Out = append(c.Out, '}')
-	return c.SendSettled()
+	return c.AnswerSettled(nothing{})
 }
+
+// nothing is the answer to a claim without max if there is no job: an empty object.
+type nothing struct{}
+
+func (nothing) AppendJSON(b []byte) ([]byte, error)  { return append(b, '{', '}'), nil }
+func (nothing) AppendProto(b []byte) ([]byte, error) { return b, nil }
+func (nothing) ParseProto([]byte, int) error         { return nil }
 
 // momentOf returns the time of the answer to a claim.
 func momentOf(c *core.Call, w *claimRequest, jobs []*fsm.Job) core.Moment {
@@ -106,15 +108,6 @@ func momentOf(c *core.Call, w *claimRequest, jobs []*fsm.Job) core.Moment {
 		at.LeasesFrom = c.Core.Node.View().Meta().LeasesFromMs
 	}
 	return at
-}
-
-// appendClaimed appends a list of v1.ClaimedJob.
-func appendClaimed(b []byte, name string, jobs []*fsm.Job, at core.Moment) []byte {
-	b = append(core.Key(b, name), '[')
-	for _, j := range jobs {
-		b = append(core.AppendClaimed(core.Next(b), j, at), '}')
-	}
-	return append(b, ']')
 }
 
 func (s *work) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {

@@ -58,11 +58,11 @@ func (s *work) proposeReport(c *core.Call, m *fsmpb.Mutation, n *nextClaim) (fsm
 	return s.Committed(c, m, res[0], lsn)
 }
 
-// append appends the jobs of the claim to an answer, if the request had one.
-func (n *nextClaim) append(c *core.Call, b []byte) []byte {
+// claimed returns the jobs of the claim, if the request had one.
+func (n *nextClaim) claimed(c *core.Call) []v1.ClaimedJob {
 	if n == nil {
-		return b
+		return nil
 	}
 	jobs := c.Seen(n.jobs)
-	return appendClaimed(b, "claimed", jobs, momentOf(c, &n.claimRequest, jobs))
+	return core.Claimed(jobs, momentOf(c, &n.claimRequest, jobs))
 }

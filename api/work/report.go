@@ -194,14 +194,11 @@ func sendReport(c *core.Call, res fsm.Result, next *nextClaim, strict bool) erro
 // sendReported answers with a v1.Reported.
 func sendReported(c *core.Call, job *fsm.Job, code fsm.Code, next *nextClaim) error {
 	c.Settle()
-	c.Out = core.LsnText(append(c.Out[:0], '{'), c.Lsn)
+	out := &v1.Reported{LSN: c.LsnText(), Duplicate: code == fsm.Duplicate, Cancel: toCancel(job), Claimed: next.claimed(c)}
 	if job != nil {
-		c.Out = core.Text(c.Out, "status", job.Status.String())
+		out.Status = job.Status.String()
 	}
-	c.Out = core.FlagIf(c.Out, "duplicate", code == fsm.Duplicate)
-	c.Out = core.FlagIf(c.Out, "cancel", toCancel(job))
-	c.Out = append(next.append(c, c.Out), '}')
-	return c.SendSettled()
+	return c.AnswerSettled(out)
 }
 
 // toCancel reports whether the job runs and its cancellation was requested.

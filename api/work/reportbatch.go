@@ -58,9 +58,7 @@ func (s *work) reportGroup(c *core.Call, workerID *string, claim *v1.NextClaim, 
 		return err
 	}
 	c.Settle()
-	c.Out = core.LsnText(appendItems(append(c.Out[:0], '{'), res, id), c.Lsn)
-	c.Out = append(next.append(c, c.Out), '}')
-	return c.SendSettled()
+	return c.AnswerSettled(&v1.ReportedBatch{Results: itemsOf(res, id), LSN: c.LsnText(), Claimed: next.claimed(c)})
 }
 
 // heartbeatBatch is POST /v1/jobs/heartbeat.
@@ -81,8 +79,7 @@ func (s *work) heartbeatBatch(c *core.Call, in *v1.HeartbeatBatch) error {
 	if err != nil {
 		return err
 	}
-	c.Out = append(core.LsnText(appendItems(append(c.Out[:0], '{'), res, id), c.Lsn), '}')
-	return c.Send()
+	return c.Answer(&v1.ReportedBatch{Results: itemsOf(res, id), LSN: c.LsnText()})
 }
 
 // readBatch checks the common fields of batches of reports.
@@ -98,13 +95,12 @@ func (s *work) readBatch(worker *string, n int, id func(i int) string) (string, 
 	return s.Config.Limits.Worker(worker)
 }
 
-// appendItems appends the results of a batch as a list of v1.ReportedItem.
-func appendItems(b []byte, res fsm.Result, id func(i int) string) []byte {
-	b = append(core.Key(b, "results"), '[')
+// itemsOf returns the results of a batch.
+func itemsOf(res fsm.Result, id func(i int) string) []v1.ReportedItem {
+	out := make([]v1.ReportedItem, len(res.Codes))
 	for i, code := range res.Codes {
-		b = core.Text(append(core.Next(b), '{'), "jobId", id(i))
-		b = core.Text(b, "status", code.String())
-		b = append(core.FlagIf(b, "cancel", code.Done() && i < len(res.Jobs) && toCancel(res.Jobs[i])), '}')
+		cancel := code.Done() && i < len(res.Jobs) && toCancel(res.Jobs[i])
+		out[i] = v1.ReportedItem{JobID: id(i), Status: code.String(), Cancel: cancel}
 	}
-	return append(b, ']')
+	return out
 }

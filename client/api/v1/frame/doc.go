@@ -7,10 +7,8 @@
 // reflection of the protobuf library into each program with the client, and a message that cannot be copied. The tests
 // compare the result with the protobuf library.
 //
-// The body of a request or an answer is the JSON of the HTTP API, byte for byte, in a field of
-// the message. The reason is the idempotency key: the machine compares a fingerprint of the
-// request, which must be the same when the client repeats the request over HTTP. api/stream says what another body would
-// save.
+// The body of a request or an answer is a field with bytes: a v1.Message in protobuf, or the JSON of the HTTP API. The field
+// Proto says which.
 //
 // Decoding never panics and never allocates more than the length of its input. A decoder skips
 // fields that it does not know, so that later versions can add some. A message that it

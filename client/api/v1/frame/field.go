@@ -8,7 +8,7 @@ import (
 
 // fields are pointers to the fields of a message, by their numbers from 1: *uint32, *bool, *string or
 // *[]byte; nil is no field.
-type fields [5]any
+type fields [6]any
 
 // appendTo appends the fields that do not have the zero value.
 func (list fields) appendTo(b []byte) []byte {

@@ -28,8 +28,8 @@ var kinds = map[string]struct {
 	fields []descriptorpb.FieldDescriptorProto_Type
 }{
 	"Hello":   {func() message { return new(frame.Hello) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, stringType, uint32Type, uint32Type, uint32Type, stringType}},
-	"Request": {func() message { return new(frame.Request) }, []descriptorpb.FieldDescriptorProto_Type{stringType, bytesType, stringType, stringType, stringType}},
-	"Answer":  {func() message { return new(frame.Answer) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, bytesType, stringType, stringType, boolType}},
+	"Request": {func() message { return new(frame.Request) }, []descriptorpb.FieldDescriptorProto_Type{stringType, bytesType, stringType, stringType, stringType, boolType}},
+	"Answer":  {func() message { return new(frame.Answer) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, bytesType, stringType, stringType, boolType, boolType}},
 	"Moved":   {func() message { return new(frame.Moved) }, []descriptorpb.FieldDescriptorProto_Type{stringType, boolType}},
 }
 

@@ -25,13 +25,16 @@ func (m *Hello) Parse(b []byte) error {
 // Request is one write of the HTTP API.
 type Request struct {
 	Target string // path and query, escaped as in the first line of an HTTP request
-	Body   []byte // the JSON body
+	Body   []byte // JSON, or a message of package v1 in protobuf
 	Key    string // the Idempotency-Key; "": none
 	Prefer string // the Prefer header; "": none
 	Method string // "": POST
+	Proto  bool   // the body is protobuf
 }
 
-func (m *Request) fields() fields { return fields{&m.Target, &m.Body, &m.Key, &m.Prefer, &m.Method} }
+func (m *Request) fields() fields {
+	return fields{&m.Target, &m.Body, &m.Key, &m.Prefer, &m.Method, &m.Proto}
+}
 
 // Append implements Message.
 func (m *Request) Append(b []byte) []byte { return m.fields().appendTo(b) }
@@ -45,14 +48,15 @@ func (m *Request) Parse(b []byte) error {
 // Answer is the answer to a Request.
 type Answer struct {
 	Status    uint32 // of HTTP
-	Body      []byte // the JSON body; a problem if Status is 400 or more
+	Body      []byte // a problem in JSON if Status is 400 or more
 	LSN       string // the Osqueue-Lsn; "": none
 	Committed string // the Osqueue-Committed; "": none
 	Replayed  bool   // the answer repeats the first one
+	Proto     bool   // the body is protobuf
 }
 
 func (m *Answer) fields() fields {
-	return fields{&m.Status, &m.Body, &m.LSN, &m.Committed, &m.Replayed}
+	return fields{&m.Status, &m.Body, &m.LSN, &m.Committed, &m.Replayed, &m.Proto}
 }
 
 // Append implements Message.
