@@ -117,7 +117,7 @@ func (c *Admin) AuditPage(ctx context.Context, server, cursor string) (v1.AuditP
 		k.query = url.Values{v1.ParamCursor: {cursor}}
 	}
 	var page v1.AuditPage
-	err = c.askOnce(ctx, base, k, func(body []byte) error { return decode(body, &page) })
+	err = c.askOnce(ctx, base, k, func(body answer) error { return body.decode(&page) })
 	return page, err
 }
 

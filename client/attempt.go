@@ -25,7 +25,7 @@ var (
 const drainBytes = 64 << 10
 
 // attempt sends the call to tgt once.
-func (c *caller) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
+func (c *caller) attempt(ctx context.Context, tgt *target, k call, accept func(answer) error) outcome {
 	k.bucket = c.ackWait(ctx, k)
 	began := time.Now()
 	limit := c.cfg.AttemptTimeout + k.wait + k.ownWait()
@@ -42,7 +42,7 @@ func (c *caller) attempt(ctx context.Context, tgt *target, k call, accept func([
 }
 
 // overHTTP sends the call to tgt in a request of its own, for at most limit.
-func (c *caller) overHTTP(ctx context.Context, tgt *target, k call, limit time.Duration, accept func([]byte) error) outcome {
+func (c *caller) overHTTP(ctx context.Context, tgt *target, k call, limit time.Duration, accept func(answer) error) outcome {
 	ctx, end := c.whileOpen(ctx)
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -65,7 +65,7 @@ func (c *caller) overHTTP(ctx context.Context, tgt *target, k call, limit time.D
 }
 
 // exchange sends one request and reads its answer.
-func (c *caller) exchange(ctx context.Context, server string, k call, accept func([]byte) error) outcome {
+func (c *caller) exchange(ctx context.Context, server string, k call, accept func(answer) error) outcome {
 	req, err := c.request(ctx, server, k)
 	if err != nil {
 		return outcome{err: err}
@@ -87,15 +87,15 @@ func (c *caller) exchange(ctx context.Context, server string, k call, accept fun
 	case err != nil:
 		o.err = fmt.Errorf("answered %d, but the connection broke in its body: %w", o.status, err)
 	default:
-		c.readAnswer(&o, k, body, accept)
+		c.readAnswer(&o, k, answer{bytes: body}, accept)
 	}
 	return o
 }
 
 // readAnswer reads the body of an answer whose status and headers are in o.
-func (c *caller) readAnswer(o *outcome, k call, body []byte, accept func([]byte) error) {
+func (c *caller) readAnswer(o *outcome, k call, body answer, accept func(answer) error) {
 	if o.status/100 != 2 {
-		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
+		if o.problem = readProblem(body.bytes); o.problem.tag == v1.TagLSNGone {
 			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can succeed
 		}
 		return
@@ -113,14 +113,15 @@ func (c *caller) request(ctx context.Context, server string, k call) (*http.Requ
 		target += "?" + query.Encode()
 	}
 	var body io.Reader
-	if k.body != nil {
-		body = bytes.NewReader(k.body)
+	in := k.json()
+	if in != nil {
+		body = bytes.NewReader(in)
 	}
 	req, err := http.NewRequestWithContext(ctx, k.method, target, body)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	if k.body != nil {
+	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if k.key != "" {

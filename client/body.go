@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -43,6 +44,25 @@ func decode(body []byte, out any) error {
 	return jsonv2.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
+// answer is the body of an answer.
+type answer struct {
+	bytes []byte
+	proto bool // in protobuf, else in JSON
+}
+
+var errProto = errors.New("is in protobuf")
+
+// decode reads the answer into out.
+func (a answer) decode(out any) error {
+	if !a.proto {
+		return decode(a.bytes, out)
+	}
+	if m, ok := out.(v1.Message); ok {
+		return m.ParseProto(a.bytes, math.MaxInt)
+	}
+	return errProto
+}
+
 // encode returns the body of a request. Give it a pointer: the encoder copies a struct.
 func encode(v any) ([]byte, error) {
 	body, err := jsonv2.Marshal(v, jsontext.PreserveRawStrings(true))
@@ -61,10 +81,27 @@ func encodeWith(v any, name string, raw json.RawMessage) ([]byte, error) {
 	if err != nil || raw == nil {
 		return body, err
 	}
-	if !v1.ValidJSON(raw) {
-		return nil, fmt.Errorf("%s %w", name, errRaw)
+	if err := checkRaw(name, raw); err != nil {
+		return nil, err
 	}
 	return appendMember(body, name, raw), nil
+}
+
+// nestingMax is how deep objects and lists may nest in a payload or a result: parsers of JSON take 10 000 levels, with those of
+// the request around it.
+const nestingMax = 9_990
+
+var errDeep = fmt.Errorf("nests objects and lists more than %d levels deep", nestingMax)
+
+// checkRaw refuses a payload or a result that is not JSON, or cannot be within a request; nil is none.
+func checkRaw(name string, raw json.RawMessage) error {
+	switch {
+	case raw != nil && !v1.ValidJSON(raw):
+		return fmt.Errorf("%s %w", name, errRaw)
+	case v1.TooDeep(raw, nestingMax) >= 0:
+		return fmt.Errorf("%s %w", name, errDeep)
+	}
+	return nil
 }
 
 // appendMember appends a member to an object.

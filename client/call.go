@@ -24,9 +24,10 @@ type call struct {
 	action   string // the segment behind the name; may be ""
 	method   string // "": POST for a write, GET for a read
 	path     string
-	query    url.Values // may be nil
-	in       any        // the body, before it is encoded; nil: body is set, or there is none
-	body     []byte
+	query    url.Values    // may be nil
+	in       any           // the body, before it is encoded; nil: body is set, or there is none
+	body     []byte        // in JSON; nil: none, or it is encoded when a request over HTTP needs it
+	proto    []byte        // in protobuf, for a stream, if in is a v1.Message
 	safe     bool          // sendWrite makes no idempotency key
 	anywhere bool          // any node can answer
 	write    bool          // the call changes state, so its outcome matters
@@ -51,12 +52,12 @@ type call struct {
 // send makes the call and decodes its answer.
 func send[T any](ctx context.Context, c *caller, k call) (T, error) {
 	var out T
-	err := c.do(ctx, k, func(body []byte) error {
+	err := c.do(ctx, k, func(body answer) error {
 		out = *new(T)
-		if k.hollow && len(body) == 0 {
+		if k.hollow && len(body.bytes) == 0 {
 			return nil
 		}
-		return decode(body, &out)
+		return body.decode(&out)
 	})
 	return out, err
 }
@@ -81,8 +82,8 @@ func sendDone(ctx context.Context, c *caller, k call) error {
 	return err
 }
 
-// prepare sets the method, the path and the body.
-func (k *call) prepare() (err error) {
+// prepare sets the method, the path and the body, which streams may carry.
+func (k *call) prepare(streams bool) (err error) {
 	if k.method == "" {
 		k.method = http.MethodGet
 		if k.write {
@@ -94,20 +95,35 @@ func (k *call) prepare() (err error) {
 			return err
 		}
 	}
-	if k.in != nil {
+	m, isMessage := k.in.(v1.Message)
+	switch {
+	case isMessage && streams:
+		k.proto, err = m.AppendProto([]byte{})
+	case isMessage:
+		k.body, err = m.AppendJSON(nil)
+	case k.in != nil:
 		k.body, err = encode(k.in)
 	}
 	return err
 }
 
+// json returns the body in JSON; nil if there is none.
+func (k *call) json() []byte {
+	if k.body == nil && k.proto != nil {
+		body, _ := k.in.(v1.Message).AppendJSON(nil) // its texts are UTF-8, or else prepare has failed
+		return body
+	}
+	return k.body
+}
+
 // do repeats attempts until one succeeds, one fails finally, or Config.RetryFor has
 // passed. accept reads the body of a 2xx answer; if it fails, the answer counts as
 // missing.
-func (c *caller) do(ctx context.Context, k call, accept func([]byte) error) error {
+func (c *caller) do(ctx context.Context, k call, accept func(answer) error) error {
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}
-	if err := errors.Join(k.prepare(), checkKey(k.key), c.askAck(ctx, &k)); err != nil {
+	if err := errors.Join(k.prepare(c.streams != nil), checkKey(k.key), c.askAck(ctx, &k)); err != nil {
 		return local(k.op, err)
 	}
 	t := &trial{call: k}

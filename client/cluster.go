@@ -75,18 +75,18 @@ func (c *Admin) Ready(ctx context.Context, server string) error {
 	if err != nil {
 		return local("ready", err)
 	}
-	return c.askOnce(ctx, base, call{op: "ready", path: v1.PathReadyz}, func([]byte) error { return nil })
+	return c.askOnce(ctx, base, call{op: "ready", path: v1.PathReadyz}, func(answer) error { return nil })
 }
 
 // statusOf asks one server for its status.
 func (c *caller) statusOf(ctx context.Context, server string) (v1.Status, error) {
 	var status v1.Status
-	err := c.askOnce(ctx, server, call{op: "status", path: v1.PathStatus}, func(body []byte) error { return decode(body, &status) })
+	err := c.askOnce(ctx, server, call{op: "status", path: v1.PathStatus}, func(body answer) error { return body.decode(&status) })
 	return status, err
 }
 
 // askOnce makes one attempt at one server.
-func (c *caller) askOnce(ctx context.Context, server string, k call, accept func([]byte) error) error {
+func (c *caller) askOnce(ctx context.Context, server string, k call, accept func(answer) error) error {
 	tgt := newTarget(server, false, 0)
 	o := c.attempt(ctx, tgt, k, accept)
 	if o.err == nil && o.status/100 == 2 {

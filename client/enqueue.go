@@ -29,13 +29,13 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
-	body, err := EncodeJob(sealed)
+	in, err := wireJob(sealed)
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
 	var r Receipt
 	out, err := send[v1.Enqueued](ctx, c.caller, call{
-		op: op, name: given, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
+		op: op, name: given, path: v1.PathJobs, in: in, write: true, key: keyOf(ctx), own: &r,
 	})
 	return enqueued(out, job.ID, &r), err
 }
@@ -70,13 +70,13 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}
-	body, err := encodeBatch(sealed)
+	in, err := wireBatch(sealed)
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}
 	var r Receipt
 	out, err := send[v1.BatchEnqueued](ctx, c.caller, call{
-		op: op, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
+		op: op, path: v1.PathJobsBatch, in: in, write: true, key: keyOf(ctx), own: &r,
 	})
 	if err == nil && len(out.JobIDs) != len(jobs) {
 		err = oddWrite(op, fmt.Errorf("the server returned %d ids for %d jobs", len(out.JobIDs), len(jobs)))
@@ -101,13 +101,28 @@ func withIDs(jobs []NewJob, ids *maker) []NewJob {
 	return out
 }
 
-func encodeBatch(jobs []NewJob) ([]byte, error) {
-	list, err := encodeJobs(jobs)
-	if err != nil {
+// wireBatch returns the body of a batch.
+func wireBatch(jobs []NewJob) (*v1.Batch, error) {
+	if err := checkCount(jobs); err != nil {
 		return nil, err
 	}
-	body := append([]byte(`{"jobs":`), list...)
-	return checkSize(append(body, '}'))
+	out, size := &v1.Batch{Jobs: make([]v1.NewJob, len(jobs))}, 0
+	for i := range jobs {
+		size += EncodedSize(jobs[i])
+		one, err := wireJob(jobs[i])
+		if err != nil {
+			return nil, fmt.Errorf("jobs[%d]: %w", i, err)
+		}
+		out.Jobs[i] = *one
+	}
+	if size <= MaxBatchBytes/8 { // also if each of its bytes is escaped
+		return out, nil
+	}
+	body, err := out.AppendJSON(nil)
+	if err == nil {
+		_, err = checkSize(body)
+	}
+	return out, err
 }
 
 func checkSize(body []byte) ([]byte, error) {
@@ -117,10 +132,17 @@ func checkSize(body []byte) ([]byte, error) {
 	return body, nil
 }
 
+func checkCount(jobs []NewJob) error {
+	if len(jobs) > MaxBatchJobs {
+		return fmt.Errorf("%d jobs are more than the %d that fit into a batch; send several", len(jobs), MaxBatchJobs)
+	}
+	return nil
+}
+
 // encodeJobs returns the JSON array of the jobs.
 func encodeJobs(jobs []NewJob) ([]byte, error) {
-	if len(jobs) > MaxBatchJobs {
-		return nil, fmt.Errorf("%d jobs are more than the %d that fit into a batch; send several", len(jobs), MaxBatchJobs)
+	if err := checkCount(jobs); err != nil {
+		return nil, err
 	}
 	var buf bytes.Buffer
 	buf.WriteByte('[')
@@ -158,12 +180,22 @@ var errTwoTimes = errors.New("RunAt and Delay exclude each other; give one")
 // EncodeJob returns the JSON of a job, as a file of the inbox and the API have it. The payload stays
 // byte for byte.
 func EncodeJob(job NewJob) ([]byte, error) {
+	out, err := wireJob(job)
+	if err != nil {
+		return nil, err
+	}
+	return out.AppendJSON(nil)
+}
+
+// wireJob returns a job as it is sent.
+func wireJob(job NewJob) (*v1.NewJob, error) {
 	if !job.RunAt.IsZero() && job.Delay > 0 {
 		return nil, errTwoTimes
 	}
 	out := &v1.NewJob{
 		ID:           job.ID,
 		Type:         job.Type,
+		Payload:      job.Payload,
 		Priority:     job.Priority,
 		DelayMs:      inMilliseconds(job.Delay),
 		MaxAttempts:  job.MaxAttempts,
@@ -191,7 +223,7 @@ func EncodeJob(job NewJob) ([]byte, error) {
 	if !job.RunAt.IsZero() {
 		out.RunAt = job.RunAt.UnixMilli()
 	}
-	return encodeWith(out, "payload", job.Payload)
+	return out, checkRaw("payload", job.Payload)
 }
 
 // inMilliseconds converts d to milliseconds and rounds up, so that a short duration

@@ -14,26 +14,39 @@ import (
 // Complete ends a claim with success and stores the result; nil means no result.
 // Repeated, it succeeds again. If the lease is lost, IsLeaseLost(err) is true.
 func (c *Client) Complete(ctx context.Context, l Lease, result json.RawMessage) error {
-	return c.complete(ctx, v1.ActionComplete, l, &v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, result)
+	result, err := c.sealedResult(ctx, v1.ActionComplete, l.JobID, result)
+	if err != nil {
+		return err
+	}
+	return c.report(ctx, l, call{action: v1.ActionComplete, in: &v1.Complete{WorkerID: optional(l.Worker), Token: l.Token, Result: result}})
 }
 
 // ForceComplete completes a job in any status, without regard to its lease. Use it
 // for repairs by hand. A worker uses Complete, which reports a lost lease. If the
 // job is completed already, its result is replaced.
 func (c *Client) ForceComplete(ctx context.Context, jobID string, result json.RawMessage) error {
-	return c.complete(ctx, v1.ActionForceComplete, Lease{JobID: jobID}, v1.ForceComplete{}, result)
+	const op = v1.ActionForceComplete
+	result, err := c.sealedResult(ctx, op, jobID, result)
+	if err != nil {
+		return err
+	}
+	body, err := encodeWith(v1.ForceComplete{}, "result", result)
+	if err != nil {
+		return local(op, err)
+	}
+	return c.report(ctx, Lease{JobID: jobID}, call{action: op, body: body})
 }
 
-func (c *Client) complete(ctx context.Context, action string, l Lease, in any, result json.RawMessage) error {
-	result, err := c.sealResult(ctx, l.JobID, result)
+// sealedResult returns the result of a job as it is sent by an operation.
+func (c *Client) sealedResult(ctx context.Context, op, id string, result json.RawMessage) (json.RawMessage, error) {
+	sealed, err := c.sealResult(ctx, id, result)
 	if err != nil {
-		return unsent(action, err)
+		return nil, unsent(op, err)
 	}
-	body, err := encodeWith(in, "result", result)
-	if err != nil {
-		return local(action, err)
+	if err := checkRaw("result", sealed); err != nil {
+		return nil, local(op, err)
 	}
-	return c.report(ctx, l, call{action: action, body: body})
+	return sealed, nil
 }
 
 // Fail ends a claim with a failure. The cluster retries the job or marks it dead.
@@ -77,7 +90,7 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 		return v1.Lease{JobID: l.JobID, Token: l.Token, Progress: c.sealProgress(ctx, l)}, nil
 	})
 	k := call{op: op, path: v1.PathHeartbeat, write: true, passing: true}
-	return c.reportMany(ctx, k, in, len(leases))
+	return c.reportMany(ctx, k, &in, len(leases))
 }
 
 // Completion is one job of CompleteBatch.
@@ -136,6 +149,11 @@ func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Comple
 	if err != nil {
 		return v1.ReportedBatch{}, unsent(k.op, err)
 	}
+	for i := range in.Jobs {
+		if err := checkRaw("result", in.Jobs[i].Result); err != nil {
+			return v1.ReportedBatch{}, local(k.op, err)
+		}
+	}
 	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
@@ -171,7 +189,7 @@ func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob)
 	if slices.ContainsFunc(jobs, func(j FailedJob) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
-	return c.reportMany(ctx, k, in, len(jobs))
+	return c.reportMany(ctx, k, &in, len(jobs))
 }
 
 // ReleaseBatch releases jobs of one worker, each independently of the others. The
@@ -189,7 +207,7 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 	if slices.ContainsFunc(leases, func(l Lease) bool { return l.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
-	return c.reportMany(ctx, k, in, len(leases))
+	return c.reportMany(ctx, k, &in, len(leases))
 }
 
 // inWire returns the wire forms of reports, whose texts it encrypts in parallel.
@@ -213,9 +231,9 @@ func (c *Client) reportAll(ctx context.Context, k call, in any, n int) (out v1.R
 		return out, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
 	}
 	k.in = in
-	err = c.do(ctx, k, func(body []byte) error {
+	err = c.do(ctx, k, func(body answer) error {
 		out = v1.ReportedBatch{}
-		if err := decode(body, &out); err != nil {
+		if err := body.decode(&out); err != nil {
 			return err
 		}
 		if len(out.Results) != n {

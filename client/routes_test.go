@@ -42,7 +42,7 @@ func TestEncodeJob(t *testing.T) {
 				ID: "j", Type: "t", Priority: -1, Delay: time.Microsecond, MaxAttempts: &three, Lease: time.Second,
 				Payload: json.RawMessage(`[ ]`),
 			},
-			`{"id":"j","type":"t","priority":-1,"delayMs":1,"maxAttempts":3,"leaseMs":1000,"payload":[ ]}`,
+			`{"id":"j","type":"t","payload":[ ],"priority":-1,"delayMs":1,"maxAttempts":3,"leaseMs":1000}`,
 		},
 		{NewJob{ID: "j", RunAt: time.UnixMilli(1234567)}, `{"id":"j","runAt":1234567}`},
 	}
@@ -52,7 +52,11 @@ func TestEncodeJob(t *testing.T) {
 			t.Errorf("%s, %v; want %s", got, err, c.want)
 		}
 	}
-	batch, err := encodeBatch([]NewJob{cases[0].job, cases[1].job})
+	in, err := wireBatch([]NewJob{cases[0].job, cases[1].job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := in.AppendJSON(nil)
 	if want := `{"jobs":[` + cases[0].want + "," + cases[1].want + `]}`; err != nil || string(batch) != want {
 		t.Errorf("%s, %v; want %s", batch, err, want)
 	}

@@ -97,7 +97,7 @@ func (s *streams) close() {
 
 // pick returns the stream for a call to tgt, or nil if it has to use HTTP.
 func (s *streams) pick(ctx context.Context, tgt *target, k *call) *shared.Conn {
-	if s == nil || !k.write || k.stream || len(k.body) > streamBody {
+	if s == nil || !k.write || k.stream || len(k.body)+len(k.proto) > streamBody {
 		return nil
 	}
 	c, dialing := s.choose(tgt)
@@ -108,7 +108,7 @@ func (s *streams) pick(ctx context.Context, tgt *target, k *call) *shared.Conn {
 		case <-ctx.Done():
 		}
 	}
-	if c != nil && !c.Takes(len(k.body)) {
+	if c != nil && !c.Takes(len(k.body)+len(k.proto)) {
 		return nil
 	}
 	return c
@@ -191,9 +191,12 @@ func (s *streams) open(server string, one *serverStreams) {
 // overStream sends a call over a stream. again reports that nothing was sent, so that the call
 // can use HTTP.
 func (c *caller) overStream(
-	ctx context.Context, conn *shared.Conn, tgt *target, k call, limit time.Duration, accept func([]byte) error,
+	ctx context.Context, conn *shared.Conn, tgt *target, k call, limit time.Duration, accept func(answer) error,
 ) (o outcome, again bool) {
 	req := wire.Request{Target: k.path, Body: k.body, Key: k.key, Prefer: k.prefer()}
+	if k.proto != nil {
+		req.Body, req.Proto = k.proto, true
+	}
 	if query := k.ackQuery(); len(query) > 0 {
 		req.Target += "?" + query.Encode()
 	}
@@ -201,7 +204,7 @@ func (c *caller) overStream(
 		req.Method = k.method
 	}
 	began := time.Now()
-	answer, sent, err := conn.Do(ctx, shared.Cut{After: limit, When: tgt.gone.Done()}, &req, c.answerLimit(k))
+	got, sent, err := conn.Do(ctx, shared.Cut{After: limit, When: tgt.gone.Done()}, &req, c.answerLimit(k))
 	switch {
 	case errors.Is(err, shared.ErrTooLarge):
 		return outcome{sent: true, err: errLarge}, false
@@ -215,7 +218,7 @@ func (c *caller) overStream(
 	case err != nil:
 		return outcome{sent: sent, err: err}, false
 	}
-	o = outcome{status: int(answer.Status), sent: true, lsn: answer.LSN, committed: answer.Committed}
-	c.readAnswer(&o, k, answer.Body, accept)
+	o = outcome{status: int(got.Status), sent: true, lsn: got.LSN, committed: got.Committed}
+	c.readAnswer(&o, k, answer{bytes: got.Body, proto: got.Proto}, accept)
 	return o, false
 }
