@@ -141,14 +141,19 @@ const headMax = headerBytesMax / 2
 
 // encode returns the answer in a frame.
 func (f *plainCall) encode() *frame.Answer {
-	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed, Proto: f.Proto}
-	if len(f.parts) > 0 {
-		f.reply.Body = append(f.parts, f.Out...)
-	}
+	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.whole(), Committed: f.Committed, Replayed: f.Replayed, Proto: f.Proto}
 	if !f.Lsn.IsZero() {
 		f.reply.LSN = f.Core.LsnHeader(f.Lsn)[0]
 	}
 	return &f.reply
+}
+
+// whole returns the body of the answer.
+func (f *plainCall) whole() []byte {
+	if len(f.parts) == 0 {
+		return f.Out
+	}
+	return append(f.parts, f.Out...)
 }
 
 // recycle returns f to the pool.
@@ -157,43 +162,6 @@ func (f *plainCall) recycle() {
 	f.body.Reset(nil)
 	f.reply, f.parts, f.into = frame.Answer{}, nil, nil
 	plainCalls.Put(f)
-}
-
-// within makes the calls of a handler of Config.Wrap.
-type within struct{ s *Server }
-
-// Call implements core.Calls.
-func (w within) Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool) {
-	f := plainCalls.Get().(*plainCall)
-	if err := f.begin(ctx, w.s, method, target, remote, body); err != nil {
-		plainCalls.Put(f)
-		a := refusal(err)
-		into.Header()["Content-Type"] = problemType
-		into.WriteHeader(int(a.Status))
-		_, err = into.Write(a.Body)
-		return err == nil
-	}
-	conn, _ := ctx.Value(connKey{}).(*boundedConn)
-	f.Inner, f.Legacy, f.into = true, conn != nil && conn.legacy, into
-	sound := false
-	defer func() {
-		f.Held.Release()
-		if sound { // a handler that panicked may use f
-			f.recycle()
-		}
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
-			panic(p)
-		}
-	}()
-	sound = w.s.Do(&f.Call)
-	if f.Broken || f.Status == 0 {
-		return false
-	}
-	if !f.Begun {
-		writeHead(into, f.Core, &f.Answered)
-	}
-	_, err := into.Write(f.Out)
-	return err == nil
 }
 
 // Credential implements peer: that of the upgrade of a stream, or of the request for which this process makes the call.

@@ -132,7 +132,7 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 	}
 	call := func(method, target, body string) *web.Answer {
 		a := web.NewAnswer(make(http.Header))
-		if !calls.Call(t.Context(), method, target, "192.0.2.1:5", []byte(body), a) {
+		if !calls.Pass(t.Context(), method, target, "192.0.2.1:5", []byte(body), a) {
 			t.Errorf("%s %s broke off", method, target)
 		}
 		return a
@@ -143,7 +143,32 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 	if a := call(http.MethodGet, v1.PathJobs, ""); a.Status != http.StatusOK || a.Body.Len() < core.DefaultBodyBytes {
 		t.Errorf("a list in parts: %d, %d bytes", a.Status, a.Body.Len())
 	}
+	var out v1.Enqueued
+	job := &v1.NewJob{ID: "typed", Type: "typed", Payload: []byte(` {"n" : 1}`)}
+	if p := calls.Call(t.Context(), http.MethodPost, v1.PathJobs, "192.0.2.1:5", job, &out); p != nil || out.JobID != "typed" || out.LSN == "" {
+		t.Errorf("a job as a struct: %+v, %+v", p, out)
+	}
+	var got v1.ClaimedJob
+	job.Payload[2] = 'x' // the caller may use its memory again
+	if p := calls.Call(t.Context(), http.MethodPost, v1.PathClaim, "192.0.2.1:5", &v1.Claim{WorkerID: new("w"), Types: []string{"typed"}}, &got); p != nil || string(got.Payload) != ` {"n" : 1}` {
+		t.Errorf("a claim as a struct: %+v, %+v", p, got)
+	}
+	var list v1.JobList
+	if p := calls.Call(t.Context(), http.MethodGet, v1.PathJobs+"?limit=2", "192.0.2.1:5", nil, &list); p != nil || len(list.Jobs) == 0 {
+		t.Errorf("a list as a struct: %+v, %d jobs", p, len(list.Jobs))
+	}
+	for in, want := range map[v1.Message]string{
+		&v1.NewJob{Payload: []byte("{")}: "payload is not valid JSON", &v1.NewJob{LeaseMs: -1}: "leaseMs", &v1.NewJob{ID: "more"}: "",
+	} {
+		p := calls.Call(t.Context(), http.MethodPost, v1.PathJobs, "192.0.2.1:5", in, nil)
+		if (p != nil) != (want != "") || p != nil && (p.Status != http.StatusBadRequest || p.Tag != v1.TagBadRequest || !strings.Contains(p.Detail, want)) {
+			t.Errorf("%+v: %+v, want %q", in, p, want)
+		}
+	}
 	for _, target := range []string{"/nope", "x y", "/v1/jobs/none"} {
+		if p := calls.Call(t.Context(), http.MethodGet, target, "192.0.2.1:5", nil, &list); p == nil || p.Status < 400 || p.Tag == "" {
+			t.Errorf("%s: %+v", target, p)
+		}
 		if a := call(http.MethodGet, target, ""); a.Status < 400 || a.Header().Get("Content-Type") != v1.MediaTypeProblem || a.Body.Len() == 0 {
 			t.Errorf("%s: %d %v", target, a.Status, a.Header())
 		}

@@ -162,7 +162,7 @@ func (g *rig) counted(q url.Values) (n int) {
 func (g *rig) inside(target string) answer {
 	g.t.Helper()
 	w := httptest.NewRecorder()
-	if !(within{g.s}).Call(g.t.Context(), "GET", target, "192.0.2.1:5", nil, w) {
+	if !(within{g.s}).Pass(g.t.Context(), "GET", target, "192.0.2.1:5", nil, w) {
 		g.t.Fatalf("the answer to %s breaks off", target)
 	}
 	return answer{w.Code, w.Header(), w.Body.Bytes()}

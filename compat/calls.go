@@ -12,14 +12,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/web"
 )
 
 // API is the API of the node, in this process.
 type API interface {
-	// Call makes one call with the credential of ctx and writes the answer to into. target is an escaped path with its
-	// query, remote the address of the client. whole is false if the answer broke off.
-	Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool)
+	// Call makes one call with the credential of ctx. target is an escaped path with its query, remote the address of the
+	// client. in is the body, and out gets the answer: pointers to structs of package v1, or nil. A refusal is a problem.
+	Call(ctx context.Context, method, target, remote string, in, out any) *v1.Problem
+	// Pass is Call for a client that speaks the JSON of the HTTP API: body is what it has sent, and the answer goes into
+	// into. whole is false if the answer broke off.
+	Pass(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool)
 }
 
 // Refusal is a refusal by the API, or an answer that broke off.
@@ -43,26 +45,21 @@ type Kept interface {
 	Result() (status int, body []byte)
 }
 
-// Do makes one call for the client at remote, with in as the body unless it is nil, and decodes the answer into out,
-// unless out is nil.
+// Do makes one call for the client at remote. A refusal is an error.
 func Do(ctx context.Context, api API, remote, method, target string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in, Lenient); err != nil {
-			return fmt.Errorf("write the call: %w", err)
-		}
+	p := api.Call(ctx, method, target, remote, in, out)
+	switch {
+	case p == nil:
+		return nil
+	case ctx.Err() != nil && p.Status >= http.StatusInternalServerError:
+		return ctx.Err()
 	}
-	a := web.NewAnswer(make(http.Header))
-	if err := Ask(ctx, api, remote, method, target, body, a); err != nil || out == nil {
-		return err
-	}
-	return Decode(a, out)
+	return &Refusal{p.Status, p.Tag, p.Detail}
 }
 
-// Ask makes one call and keeps a successful answer in into. A refusal is an error.
-func Ask(ctx context.Context, api API, remote, method, target string, body []byte, into Kept) error {
-	whole := api.Call(ctx, method, target, remote, body, into)
+// Read makes one read and keeps a successful answer in into. A refusal is an error.
+func Read(ctx context.Context, api API, remote, target string, into Kept) error {
+	whole := api.Pass(ctx, http.MethodGet, target, remote, nil, into)
 	status, answer := into.Result()
 	switch {
 	case !whole:

@@ -96,9 +96,12 @@ const DefaultWaits = 8192
 
 // Calls makes calls for the client of another contract. Their bodies may have MaxBodyBytes.
 type Calls interface {
-	// Call makes one call with the credential of ctx, and writes the answer to into. target is an escaped path with its
-	// query, remote the address of the client. whole is false if the answer broke off.
-	Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool)
+	// Call makes one call with the credential of ctx. target is an escaped path with its query, remote the address of the
+	// client. in is the body, and out gets the answer: pointers to structs of package v1, or nil. A refusal is a problem.
+	Call(ctx context.Context, method, target, remote string, in, out any) *v1.Problem
+	// Pass is Call for a client that speaks the JSON of the HTTP API: body is what it has sent, and the answer goes into
+	// into. whole is false if the answer broke off.
+	Pass(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool)
 }
 
 // Limits bound the sizes in requests and answers. Names are the types and groups of jobs,

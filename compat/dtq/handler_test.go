@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/web"
+	"osqueue/compat/compattest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,19 +40,11 @@ func newRig(t *testing.T) *rig {
 			w.WriteHeader(http.StatusTeapot)
 			fmt.Fprint(w, r.Method, " ", r.URL.Path)
 		}),
-		Calls:    fakeAPI(g.native),
+		Calls:    compattest.API{Handler: http.HandlerFunc(g.native)},
 		Leader:   func(*http.Request) Leader { return g.leader },
 		Timeouts: Timeouts{Commit: 200 * time.Millisecond, Sign: 200 * time.Millisecond, Fresh: 50 * time.Millisecond},
 	})
 	return g
-}
-
-// fakeAPI makes calls of a handler.
-type fakeAPI http.HandlerFunc
-
-func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool) {
-	r, err := web.NewRequest(ctx, method, target, remote, body)
-	return err == nil && web.Serve(http.HandlerFunc(f), into, r)
 }
 
 func (g *rig) native(w http.ResponseWriter, r *http.Request) {
@@ -489,7 +481,7 @@ func TestRaftMessages(t *testing.T) {
 }
 
 func TestNewWantsAnAPI(t *testing.T) {
-	for _, cfg := range []Config{{}, {Native: http.NotFoundHandler(), Calls: fakeAPI(http.NotFound)}} {
+	for _, cfg := range []Config{{}, {Native: http.NotFoundHandler(), Calls: compattest.API{Handler: http.NotFoundHandler()}}} {
 		func() {
 			defer func() {
 				if recover() == nil {

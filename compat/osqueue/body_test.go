@@ -17,6 +17,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat"
+	"osqueue/compat/compattest"
 )
 
 func TestLimitsAreTheAPIs(t *testing.T) {
@@ -356,7 +357,7 @@ func TestNarrow(t *testing.T) {
 		}
 		_ = json.MarshalWrite(w, &stats)
 	})
-	cfg := Config{Calls: fakeAPI{api}}.withDefaults()
+	cfg := Config{Calls: compattest.API{Handler: api}}.withDefaults()
 	n, c := newNative(&cfg), caller{ctx: t.Context()}
 	ask := func(types ...string) []string {
 		for i := range claimTypes {

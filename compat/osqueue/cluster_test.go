@@ -23,21 +23,12 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/compat"
 	"osqueue/internal/storagetest"
-	"osqueue/internal/web"
 	"osqueue/storage/mem"
 )
 
 func TestMain(m *testing.M) {
 	storagetest.AtOnce(16) // the tests wait for elections
 	goleak.VerifyTestMain(m)
-}
-
-// fakeAPI makes calls of a handler.
-type fakeAPI struct{ http.Handler }
-
-func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool) {
-	r, err := web.NewRequest(ctx, method, target, remote, body)
-	return err == nil && web.Serve(f, into, r)
 }
 
 // nodes is a cluster in this process: real nodes with raft, each with a handler around

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"osqueue/compat/compattest"
 	"osqueue/compat/osqueue/queuev1"
 )
 
@@ -31,7 +32,7 @@ func (h *inHand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A compressed message takes the slots of its decompressed size; a small one takes none.
 func TestPackedMessagesTakeSlots(t *testing.T) {
 	calls := &inHand{arrived: make(chan int64, 16), goOn: make(chan struct{}, 16)}
-	h := New(Config{Native: calls, Calls: fakeAPI{calls}, Limits: Limits{LargeMessages: 1}})
+	h := New(Config{Native: calls, Calls: compattest.API{Handler: calls}, Limits: Limits{LargeMessages: 1}})
 	t.Cleanup(h.Close)
 	server := httptest.NewUnstartedServer(h)
 	server.Config.Protocols = new(http.Protocols)

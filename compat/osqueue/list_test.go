@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"osqueue/compat/compattest"
 	"osqueue/compat/osqueue/queuev1"
 	"osqueue/internal/limit"
 )
@@ -30,7 +31,7 @@ func TestListsShareTheBudget(t *testing.T) {
 			most.Store(max(most.Load(), budget.Used()))
 		}
 	})
-	h := New(Config{Native: api, Calls: fakeAPI{api}, Inflight: budget})
+	h := New(Config{Native: api, Calls: compattest.API{Handler: api}, Inflight: budget})
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(h.Close)

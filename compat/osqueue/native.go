@@ -145,7 +145,7 @@ func (n *native) list(c caller, use func(*heldList) error) error {
 	all, a := &heldList{held: n.budget.Hold()}, listBuffers.Get().(*heldAnswer)
 	a.Reset(make(http.Header))
 	a.held, a.over = &all.held, false
-	err = compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, wholeList, nil, a)
+	err = compat.Read(c.ctx, n.api, c.remote, wholeList, a)
 	all.size = a.Body.Len()
 	switch {
 	case a.over:

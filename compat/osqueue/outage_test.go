@@ -3,6 +3,7 @@ package osqueue
 import (
 	"net/http"
 	"net/http/httptest"
+	"osqueue/compat/compattest"
 	"strings"
 	"testing"
 )
@@ -25,7 +26,7 @@ func TestOutageReads(t *testing.T) {
 		method, target, _ := strings.Cut(request, " ")
 		r := httptest.NewRequest(method, target, strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")
-		New(Config{Native: api, Calls: fakeAPI{api}}).ServeHTTP(httptest.NewRecorder(), r)
+		New(Config{Native: api, Calls: compattest.API{Handler: api}}).ServeHTTP(httptest.NewRecorder(), r)
 		if got != want {
 			t.Errorf("%s asks for %s, want %s", request, got, want)
 		}

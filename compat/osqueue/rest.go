@@ -77,7 +77,7 @@ func (h *Handler) write(a *answer) {
 
 // ask makes a call for the client of a.
 func (h *Handler) ask(a *answer, method, target string, body []byte) {
-	if !h.cfg.Calls.Call(a.r.Context(), method, target, a.r.RemoteAddr, body, a) {
+	if !h.cfg.Calls.Pass(a.r.Context(), method, target, a.r.RemoteAddr, body, a) {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
 	}
 }

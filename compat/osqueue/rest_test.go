@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat/compattest"
 )
 
 const jsonType = "application/json; charset=utf-8"
@@ -269,7 +270,7 @@ func TestCORS(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		New(Config{Native: api, Calls: fakeAPI{api}, Origins: o}).ServeHTTP(w, r)
+		New(Config{Native: api, Calls: compattest.API{Handler: api}, Origins: o}).ServeHTTP(w, r)
 		return w
 	}
 	const origin, asked = "Origin", "Access-Control-Request-Method"
@@ -323,7 +324,7 @@ func TestHalfAnAnswer(t *testing.T) {
 		_, _ = w.Write([]byte("{}"))
 		panic(http.ErrAbortHandler)
 	})
-	cfg := Config{Native: half, Calls: fakeAPI{half}}.withDefaults()
+	cfg := Config{Native: half, Calls: compattest.API{Handler: half}}.withDefaults()
 	_, err := newNative(&cfg).claim(caller{ctx: t.Context()}, "w", nil)
 	if f := faultOf(err); err == nil || f.Tag != v1.TagLeaderGone || meaningOf(f).tag != storageError {
 		t.Errorf("%v", err)

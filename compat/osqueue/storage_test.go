@@ -12,6 +12,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat"
+	"osqueue/compat/compattest"
 )
 
 // Only the legacy broker's routes answer in its error shape; every other route of the API
@@ -33,7 +34,7 @@ func TestErrorShapeOfEachRoute(t *testing.T) {
 		"GET /v1/stats": true, "GET /state": true, "GET /healthz": true, "GET /v1/throttle-stats": true,
 	}
 	api := http.HandlerFunc(refusing)
-	h := New(Config{Native: api, Calls: fakeAPI{api}})
+	h := New(Config{Native: api, Calls: compattest.API{Handler: api}})
 	defer h.Close()
 	routes, original := 0, 0
 	for path, operations := range document.Paths {
@@ -79,7 +80,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 // a client that knows the API gets the API's words.
 func TestWritesRefused(t *testing.T) {
 	api := http.HandlerFunc(refusing)
-	h := New(Config{Native: api, Calls: fakeAPI{api}})
+	h := New(Config{Native: api, Calls: compattest.API{Handler: api}})
 	server := httptest.NewServer(h)
 	defer func() { h.Close(); server.Close() }()
 	at := strings.TrimPrefix(server.URL, "http://")

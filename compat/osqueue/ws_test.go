@@ -24,6 +24,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat"
+	"osqueue/compat/compattest"
 	"osqueue/internal/web"
 )
 
@@ -233,7 +234,7 @@ func TestOriginsOfWebSockets(t *testing.T) {
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Origin": {"http://a.test"}, // and no key: 400
 		}}
 		a := web.NewAnswer(http.Header{})
-		New(Config{Native: api, Calls: fakeAPI{api}, Origins: o}).ServeHTTP(a, r)
+		New(Config{Native: api, Calls: compattest.API{Handler: api}, Origins: o}).ServeHTTP(a, r)
 		if a.Status != want {
 			t.Errorf("%s: %d, want %d", origins, a.Status, want)
 		}
@@ -314,7 +315,7 @@ func serveAPI(t *testing.T, limits Limits, api http.HandlerFunc) *apiServer {
 		defer s.inside.Add(-1)
 		api(w, r)
 	})
-	s.handler = New(Config{Native: counted, Calls: fakeAPI{counted}, Limits: limits, Metrics: s.figures})
+	s.handler = New(Config{Native: counted, Calls: compattest.API{Handler: counted}, Limits: limits, Metrics: s.figures})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
