@@ -132,27 +132,3 @@ func BenchmarkComplete(b *testing.B) {
 	benchmarkRequest(b, "POST", v1.PathJobs+"/01932c07-a2a1-7be3-9c3d-6f0a57c1e101/complete",
 		`{"workerId":"w-1","token":4294967297,"result":{"sent":true}}`, http.StatusOK)
 }
-
-// BenchmarkClaimFrame measures one request in a frame of a stream, without the connection.
-func BenchmarkClaimFrame(b *testing.B) {
-	benchmarkFrame(b, v1.PathClaim, `{"workerId":"w-1","types":["mail"],"max":1,"requestId":"5f0c1b52"}`)
-}
-
-func BenchmarkCompleteFrame(b *testing.B) {
-	benchmarkFrame(b, v1.PathJobs+"/01932c07-a2a1-7be3-9c3d-6f0a57c1e101/complete", `{"workerId":"w-1","token":4294967297,"result":{"sent":true}}`)
-}
-
-func benchmarkFrame(b *testing.B, target, body string) {
-	b.Helper()
-	g := newRig(b, func(c *core.Config) { c.Backend = newInstant() })
-	h, req := &framed{s: g.s, remote: "10.0.0.9:4711"}, &frame.Request{Target: target, Body: []byte(body), Prefer: v1.PreferStrict}
-	var status uint32
-	to := senderFunc(func(a *frame.Answer) { status = a.Status })
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Answer(b.Context(), req, to)
-		if status != http.StatusOK {
-			b.Fatalf("answered %d", status)
-		}
-	}
-}

@@ -3,9 +3,10 @@ package osqueue
 import (
 	"net/http"
 	"net/http/httptest"
-	"osqueue/compat/compattest"
 	"strings"
 	"testing"
+
+	"osqueue/compat/compattest"
 )
 
 // The reads of the legacy broker, and no others, are answered while the bucket takes no writes.
