@@ -22,9 +22,8 @@ export GOFLAGS := $(filter-out $(SHARED),$(GOFLAGS)) $(SHARED)
 
 # What the test targets run, and for how long at most.
 TEST_FLAGS ?= -timeout 15m
-# Tests of processes wait for 70 to 95 % of their time, so two packages for each processor keep
-# it busy.
-E2E_FLAGS ?= -timeout 15m -p $(shell echo $$(( $$(nproc) * 2 )))
+# Each package runs several tests at once. The floods of tests/attack need a processor to themselves.
+E2E_FLAGS ?= -timeout 15m -p $(shell nproc)
 RACE_FLAGS ?= -timeout 20m
 STORES_FLAGS ?= -timeout 5m
 FUZZTIME ?= 20000x
@@ -87,9 +86,10 @@ test: bin/gotestsum ## Run the tests of the packages, and list the skipped ones 
 	$(GO_TEST) $(TEST_FLAGS) ./cluster $$(go list $(PKGS) | grep -vE '/tests/' ; go list ./tests/... | grep -E '/tests/($(UNITS))(/|$$)')
 	go test -tags $(TAGS),nextlevel -vet=off -run Level ./fsm ./cluster
 
+# The longest packages come first.
 .PHONY: e2e
 e2e: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run the tests with processes, browsers and containers
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel $(GO_TEST) $(E2E_FLAGS) ./tests/bench $$(go list ./tests/... | grep -vE '/tests/($(UNITS))(/|$$)')
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel $(GO_TEST) $(E2E_FLAGS) ./tests/e2e ./tests/attack ./tests/bench $$(go list ./tests/... | grep -vE '/tests/($(UNITS))(/|$$)')
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector

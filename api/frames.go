@@ -31,7 +31,7 @@ type plainCall struct {
 	core.Call
 	head   http.Request // what the router matches
 	url    url.URL      // of head
-	body   bytes.Reader
+	body   wholeBody
 	into   http.ResponseWriter // of an answer of several parts; nil: f keeps them all
 	parts  []byte              // of an answer, without the last
 	keys   [1]string
@@ -40,6 +40,12 @@ type plainCall struct {
 }
 
 var plainCalls = sync.Pool{New: func() any { return new(plainCall) }}
+
+// wholeBody is a body that has arrived.
+type wholeBody struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*wholeBody) Close() error { return nil }
 
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
@@ -174,7 +180,7 @@ func (f *plainCall) Credential() *core.Credential {
 
 // Body implements peer.
 func (f *plainCall) Body() (io.ReadCloser, int64) {
-	return io.NopCloser(&f.body), int64(f.body.Len())
+	return &f.body, int64(f.body.Len())
 }
 
 // SendPart implements peer. Writes, which streams carry, have one part, unless a leader sends them.

@@ -12,7 +12,7 @@ import (
 
 // TestMain ignores a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(6) // the tests wait for leases and elections
+	storagetest.AtOnce(4) // the tests wait for leases and elections
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(cluster.Sharing{M: m}, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
