@@ -61,8 +61,8 @@ func (f *plainCall) read(out any) (*v1.Problem, error) {
 	switch body := f.whole(); {
 	case f.Status >= http.StatusMultipleChoices:
 		p := new(v1.Problem)
-		if json.Unmarshal(body, p, core.Lenient) != nil || p.Tag == "" {
-			return &v1.Problem{Status: f.Status, Tag: v1.TagInternal, Detail: http.StatusText(f.Status)}, nil
+		if err := json.Unmarshal(body, p, core.Lenient); err != nil || p.Tag == "" {
+			p = &v1.Problem{Tag: v1.TagInternal, Detail: http.StatusText(f.Status)}
 		}
 		p.Status = f.Status
 		return p, nil

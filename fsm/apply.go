@@ -200,7 +200,7 @@ func (e *entry) decideRare(mut *fsmpb.Mutation) Result {
 // registerBroker makes a node the active broker. Leases and workers count from now again
 // (see LeasesFrom), and tokens continue above the floor of the new epoch.
 func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
-	if !e.mayRegister(op) {
+	if !mayRegister(e.meta, op) {
 		return Result{Code: OldEpoch}
 	}
 	e.meta.BrokerNode, e.meta.BrokerAddress, e.meta.Epoch = strings.Clone(op.Node), strings.Clone(op.Address), op.Epoch
@@ -221,8 +221,7 @@ func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
 
 // mayRegister reports whether a broker may register: its epoch is not old, and no other
 // node has the same epoch.
-func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
-	b := m.meta
+func mayRegister(b *Meta, op *fsmpb.RegisterBroker) bool {
 	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.BrokerNode)
 }
 
@@ -234,7 +233,7 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 		return
 	}
 	op := b.Mutations[0].GetRegisterBroker()
-	if op != nil && m.mayRegister(op) {
+	if op != nil && mayRegister(m.meta, op) {
 		m.meta.LeasesFromMs = max(m.meta.LeasesFromMs, m.meta.NowMs, b.NowMs)
 	}
 }

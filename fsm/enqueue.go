@@ -385,7 +385,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Priority:    n.Priority,
 		MaxAttempts: job.AttemptsOf(n.MaxAttempts),
 		CreatedAt:   m.meta.NowMs,
-		RunAt:       m.runAt(n, m.meta.NowMs),
+		RunAt:       runAt(n, m.meta.NowMs, m.meta.NowMs),
 		Opt:         m.usage.options(n, cron),
 	}
 	j.Hold(n.Id, n.Payload)

@@ -36,7 +36,7 @@ func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 	j := *old
 	j.Priority, j.MaxAttempts = n.Priority, job.AttemptsOf(n.MaxAttempts)
 	j.SetPayload(n.Payload)
-	if at := p.e.runAt(n, old.CreatedAt); at != 0 {
+	if at := runAt(n, p.e.meta.NowMs, old.CreatedAt); at != 0 {
 		j.RunAt = at
 	}
 	o, was := *old.Options(), old.Options()
@@ -55,13 +55,13 @@ func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 	return &j
 }
 
-// runAt returns the run time that an enqueue gives a job that was created at a time; 0: none.
-func (m *Machine) runAt(n *fsmpb.NewJob, createdAt int64) int64 {
+// runAt returns the run time that an enqueue at the time now gives a job that was created at a time; 0: none.
+func runAt(n *fsmpb.NewJob, now, createdAt int64) int64 {
 	u := n.Unique
 	if u.GetOnConflict() != uint32(ConflictDebounce) {
 		return n.RunAtMs
 	}
-	at := later(m.meta.NowMs, max(u.WaitMs, 0))
+	at := later(now, max(u.WaitMs, 0))
 	if u.MaxWaitMs > 0 {
 		at = min(at, later(createdAt, u.MaxWaitMs))
 	}

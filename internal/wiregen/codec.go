@@ -16,7 +16,7 @@ func (g *generator) codec(name string, s *schema) {
 	g.printf("\n// AppendProto implements Message.\nfunc (m *%s) AppendProto(b []byte) ([]byte, error) {\n", name)
 	g.printf("w := writer{b: b}\nm.write(&w)\nreturn w.b, w.err\n}\n")
 	g.printf("\n// ParseProto implements Message.\nfunc (m *%s) ParseProto(b []byte, depth int) error {\n", name)
-	g.printf("*m = %s{}\nr := reader{b: b, depth: depth}\nm.read(&r)\nreturn r.err\n}\n", name)
+	g.printf("*m = %s{}\nr := reader{b: b, depth: depth}\nm.read(&r)\nreturn r.result()\n}\n", name)
 	g.printf("\nfunc (m *%s) write(w *writer) {\n", name)
 	for _, p := range s.Properties {
 		g.writeField(p, slices.Contains(s.Required, p.name))

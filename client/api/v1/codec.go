@@ -141,7 +141,7 @@ func (w *writer) flag(num protowire.Number, name string, n need, v bool) {
 	}
 }
 
-func (w *writer) raw(num protowire.Number, name string, v []byte) {
+func (w *writer) raw(num protowire.Number, name string, v []byte) { //nolint:unparam // all raw fields have one number so far
 	switch {
 	case len(v) == 0:
 	case w.json:
@@ -250,9 +250,9 @@ func (w *writer) end(at int) {
 
 // reader reads the fields of a message in protobuf.
 type reader struct {
-	b     []byte // what follows the field
-	depth int    // levels that JSON may still have
-	err   error  // the first one; the rest is not read
+	b     []byte      // what follows the field
+	depth int         // levels that JSON may still have
+	err   *FieldError // the first one; the rest is not read
 
 	num    protowire.Number // of the field
 	kind   protowire.Type
@@ -283,6 +283,14 @@ func (r *reader) next() bool {
 	}
 	r.b, r.num, r.kind = r.b[n:], num, kind
 	return true
+}
+
+// result returns the error, as an interface that is nil without one.
+func (r *reader) result() error {
+	if r.err == nil {
+		return nil
+	}
+	return r.err
 }
 
 func (r *reader) fail(name, problem string) {
@@ -362,7 +370,7 @@ func (r *reader) dict(name string, to *map[string]string) {
 		}
 	}
 	if entry.err != nil {
-		r.fail(name, entry.err.(*FieldError).Problem)
+		r.fail(name, entry.err.Problem)
 		return
 	}
 	if *to == nil {
@@ -380,7 +388,7 @@ func (r *reader) room(name string, n, most int) bool {
 		return true
 	}
 	r.fail(name, fmt.Sprintf("has %d items; at most %d are allowed", n+r.count(), most))
-	r.err.(*FieldError).TooMany = true
+	r.err.TooMany = true
 	return false
 }
 
@@ -409,7 +417,7 @@ func (r *reader) leave(inner *reader, name string, at int) {
 	if inner.err == nil || r.err != nil {
 		return
 	}
-	e := inner.err.(*FieldError)
+	e := inner.err
 	p := jsontext.Pointer("").AppendToken(name)
 	if at >= 0 {
 		p = p.AppendToken(strconv.Itoa(at))

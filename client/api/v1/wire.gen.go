@@ -266,7 +266,7 @@ func (m *NewJob) ParseProto(b []byte, depth int) error {
 	*m = NewJob{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *NewJob) write(w *writer) {
@@ -436,7 +436,7 @@ func (m *OnError) ParseProto(b []byte, depth int) error {
 	*m = OnError{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *OnError) write(w *writer) {
@@ -492,7 +492,7 @@ func (m *Backoff) ParseProto(b []byte, depth int) error {
 	*m = Backoff{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Backoff) write(w *writer) {
@@ -555,7 +555,7 @@ func (m *Enqueued) ParseProto(b []byte, depth int) error {
 	*m = Enqueued{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Enqueued) write(w *writer) {
@@ -604,7 +604,7 @@ func (m *Batch) ParseProto(b []byte, depth int) error {
 	*m = Batch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Batch) write(w *writer) {
@@ -661,7 +661,7 @@ func (m *BatchEnqueued) ParseProto(b []byte, depth int) error {
 	*m = BatchEnqueued{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *BatchEnqueued) write(w *writer) {
@@ -841,7 +841,7 @@ func (m *Progress) ParseProto(b []byte, depth int) error {
 	*m = Progress{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Progress) write(w *writer) {
@@ -950,7 +950,7 @@ func (m *Claim) ParseProto(b []byte, depth int) error {
 	*m = Claim{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Claim) write(w *writer) {
@@ -1017,7 +1017,7 @@ func (m *Claimed) ParseProto(b []byte, depth int) error {
 	*m = Claimed{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Claimed) write(w *writer) {
@@ -1101,7 +1101,7 @@ func (m *ClaimedJob) ParseProto(b []byte, depth int) error {
 	*m = ClaimedJob{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *ClaimedJob) write(w *writer) {
@@ -1207,7 +1207,7 @@ func (m *Heartbeat) ParseProto(b []byte, depth int) error {
 	*m = Heartbeat{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Heartbeat) write(w *writer) {
@@ -1269,7 +1269,7 @@ func (m *Complete) ParseProto(b []byte, depth int) error {
 	*m = Complete{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Complete) write(w *writer) {
@@ -1338,7 +1338,7 @@ func (m *NextClaim) ParseProto(b []byte, depth int) error {
 	*m = NextClaim{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *NextClaim) write(w *writer) {
@@ -1411,7 +1411,7 @@ func (m *Fail) ParseProto(b []byte, depth int) error {
 	*m = Fail{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Fail) write(w *writer) {
@@ -1484,7 +1484,7 @@ func (m *Release) ParseProto(b []byte, depth int) error {
 	*m = Release{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Release) write(w *writer) {
@@ -1553,7 +1553,7 @@ func (m *Reported) ParseProto(b []byte, depth int) error {
 	*m = Reported{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Reported) write(w *writer) {
@@ -1625,7 +1625,7 @@ func (m *Lease) ParseProto(b []byte, depth int) error {
 	*m = Lease{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *Lease) write(w *writer) {
@@ -1679,7 +1679,7 @@ func (m *HeartbeatBatch) ParseProto(b []byte, depth int) error {
 	*m = HeartbeatBatch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *HeartbeatBatch) write(w *writer) {
@@ -1742,7 +1742,7 @@ func (m *CompleteLease) ParseProto(b []byte, depth int) error {
 	*m = CompleteLease{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *CompleteLease) write(w *writer) {
@@ -1794,7 +1794,7 @@ func (m *CompleteBatch) ParseProto(b []byte, depth int) error {
 	*m = CompleteBatch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *CompleteBatch) write(w *writer) {
@@ -1873,7 +1873,7 @@ func (m *FailLease) ParseProto(b []byte, depth int) error {
 	*m = FailLease{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *FailLease) write(w *writer) {
@@ -1934,7 +1934,7 @@ func (m *FailBatch) ParseProto(b []byte, depth int) error {
 	*m = FailBatch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *FailBatch) write(w *writer) {
@@ -2006,7 +2006,7 @@ func (m *ReleaseLease) ParseProto(b []byte, depth int) error {
 	*m = ReleaseLease{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *ReleaseLease) write(w *writer) {
@@ -2053,7 +2053,7 @@ func (m *ReleaseBatch) ParseProto(b []byte, depth int) error {
 	*m = ReleaseBatch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *ReleaseBatch) write(w *writer) {
@@ -2116,7 +2116,7 @@ func (m *ReportedBatch) ParseProto(b []byte, depth int) error {
 	*m = ReportedBatch{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *ReportedBatch) write(w *writer) {
@@ -2196,7 +2196,7 @@ func (m *ReportedItem) ParseProto(b []byte, depth int) error {
 	*m = ReportedItem{}
 	r := reader{b: b, depth: depth}
 	m.read(&r)
-	return r.err
+	return r.result()
 }
 
 func (m *ReportedItem) write(w *writer) {
