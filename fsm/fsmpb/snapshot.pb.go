@@ -29,8 +29,8 @@ type Meta struct {
 	// The LSN of the last applied entry.
 	Term  uint64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	// What is added to raft's terms to make LSN terms. Adoption raises it, so that LSNs keep growing when a cluster with
-	// lower terms takes over.
+	// The term of an LSN is raft's term plus this. An adoption raises it: the cluster that takes over may have lower terms,
+	// and LSNs only grow.
 	TermBase uint64 `protobuf:"varint,3,opt,name=term_base,json=termBase,proto3" json:"term_base,omitempty"`
 	// The machine's clock.
 	NowMs int64 `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
