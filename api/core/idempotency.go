@@ -94,8 +94,8 @@ func (s *Core) Committed(c *Call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN
 }
 
 // request names the write for the machine; it returns nil if the caller gave it no name. The
-// fingerprint covers the body (of a v1.Message the values in it, in any encoding), without ciphertexts, and the route, so that a key that is used
-// for another request is detected. The requested durability does not count: a caller whose wait was too long may
+// fingerprint covers the route and the body without ciphertexts, so that a key that is used for another request is
+// detected. Of a v1.Message it covers the values, in any encoding. The requested durability does not count: a caller whose wait was too long may
 // repeat the request with another level.
 func (c *Call) request() (*fsmpb.Request, error) {
 	if c.Key == "" {
