@@ -38,6 +38,7 @@ type Call struct {
 	Past   state      // that the call reads; nil: what the node has applied
 	In     []byte     // the body of the request
 	NewJob v1.NewJob  // of an enqueue
+	Batch  v1.Batch   // of an enqueue of several jobs
 	Held   limit.Hold
 
 	outHeld int // bytes of out in held
@@ -104,6 +105,9 @@ type peer interface {
 // keptBytes is the largest buffer that a call keeps for the next request.
 const keptBytes = 64 << 10
 
+// keptJobs is the largest number of decoded jobs whose memory a call keeps.
+const keptJobs = 128
+
 // Begin prepares a call that is new or was reset.
 func (c *Call) Begin(ctx context.Context, s *Core, rt *Route, p peer) {
 	c.Core, c.Route, c.Peer, c.Ctx = s, rt, p, ctx
@@ -119,7 +123,11 @@ func (c *Call) Reset() {
 	if cap(out) > keptBytes {
 		out = nil
 	}
-	*c = Call{In: in}
+	jobs := c.Batch.Jobs[:0]
+	if clear(jobs[:cap(jobs)]); cap(jobs) > keptJobs {
+		jobs = nil
+	}
+	*c = Call{In: in, Batch: v1.Batch{Jobs: jobs}}
 	c.Out = out
 }
 

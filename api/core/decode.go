@@ -150,6 +150,10 @@ func (c *Call) parse(v any) error {
 
 // empty sets v to its zero value. The busy lists get room for their items: a list that grows copies them several times.
 func (c *Call) empty(v any) {
+	if b, ok := v.(*v1.Batch); ok && cap(b.Jobs) > 0 {
+		b.Jobs = b.Jobs[:0] // whose items are zero
+		return
+	}
 	reflect.ValueOf(v).Elem().SetZero()
 	count := func(member string) int { return min(bytes.Count(c.In, []byte(member)), c.Core.Config.Limits.BatchJobs) }
 	switch v := v.(type) {

@@ -73,12 +73,12 @@ func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 			return nil, Blame(Fail(BadRequest, "null is not a job; send an object, at least {}"), i)
 		}
 	}
+	all := make([]fsmpb.NewJob, len(in)) // in one allocation
 	for i := range in {
-		job, err := s.NewJob(&in[i])
-		if err != nil {
+		jobs[i] = &all[i]
+		if err := s.FillJob(&in[i], jobs[i]); err != nil {
 			return nil, Blame(err, i)
 		}
-		jobs[i] = job
 	}
 	return jobs, nil
 }

@@ -37,7 +37,11 @@ func (s *jobs) enqueue(c *core.Call) error {
 }
 
 // enqueueBatch is POST /v1/jobs/batch.
-func (s *jobs) enqueueBatch(c *core.Call, in *v1.Batch) error {
+func (s *jobs) enqueueBatch(c *core.Call) error {
+	in := &c.Batch
+	if err := c.Decode(in); err != nil {
+		return err
+	}
 	if err := s.Config.Limits.CheckCount(len(in.Jobs)); err != nil {
 		return err
 	}

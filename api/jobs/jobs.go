@@ -21,7 +21,7 @@ func Routes(c *core.Core) []core.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
 		{Method: post, Path: v1.PathJobs, Busy: true, At: core.LeaderOnly, Right: auth.Enqueue, Lenient: true, Legacy: core.ByLegacy, Handle: s.enqueue},
-		{Method: post, Path: v1.PathJobsBatch, Busy: true, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.enqueueBatch)},
+		{Method: post, Path: v1.PathJobsBatch, Busy: true, At: core.LeaderOnly, Right: auth.Enqueue, Handle: s.enqueueBatch},
 
 		{Method: get, Path: one, Busy: true, At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, AwaitsEnd: true, Legacy: core.ByCompat, Handle: s.job},
 		{Method: get, Path: one + "/" + v1.ActionGraph, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.jobGraph, Params: page[:1]},
