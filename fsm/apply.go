@@ -5,11 +5,18 @@ import (
 	"strings"
 	"unique"
 
+	"osqueue/fsm/answers"
+	"osqueue/fsm/artefacts"
 	"osqueue/fsm/btree"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/timers"
+	"osqueue/fsm/tokens"
+	"osqueue/fsm/uniques"
+	"osqueue/fsm/usage"
+	"osqueue/fsm/waits"
 )
 
 // New returns an empty machine.
@@ -18,24 +25,25 @@ func New() *Machine {
 		meta:      &Meta{Settings: DefaultSettings(), Level: BaseLevel},
 		jobs:      btree.New(byStatusSeq),
 		workers:   newWorkers(),
-		claims:    newClaims(),
+		claims:    answers.NewClaims(),
 		running:   btree.New(byHolder),
 		tagged:    btree.New(byLabel),
 		crons:     newCrons(),
 		batches:   newBatches(),
-		uniques:   newUniques(),
-		requests:  newRequests(),
-		tokens:    newTokens(),
+		uniques:   uniques.New(),
+		requests:  answers.NewRequests(),
+		tokens:    tokens.New(),
 		figures:   figures.NewTable(),
 		hooks:     outbox.New(),
-		usage:     usage{accounts: make(map[string]*account)},
+		usage:     usage.New(),
 		ids:       idtable.New(func(j *Job) string { return j.ID }),
-		timers:    timers{btree.New(byTime)},
-		waits:     newWaits(),
+		timers:    timers.New(),
+		waits:     waits.New(),
 		sequences: newSequences(),
 		max:       budgets{settle: settleMax, fire: fireMax, retire: retireMax, park: parkMax},
 	}
 	m.types = newTypes(m.meta, m.timers)
+	m.artefacts = artefacts.New(func(now, old *Artefact) { m.usage.Keep(usage.OfArtefact(now), usage.OfArtefact(old)) })
 	m.entry.Machine = m
 	return m
 }
@@ -150,6 +158,22 @@ func (e *entry) decide(mut *fsmpb.Mutation) Result {
 		return limiting{e}.set(op.SetLimit)
 	case *fsmpb.Mutation_ThrottleLimit:
 		return limiting{e}.throttle(op.ThrottleLimit)
+	case *fsmpb.Mutation_StoreStep:
+		return steps{e}.store(op.StoreStep)
+	case *fsmpb.Mutation_Suspend:
+		return steps{e}.suspend(op.Suspend)
+	case *fsmpb.Mutation_SendSignal:
+		return steps{e}.signal(op.SendSignal)
+	case *fsmpb.Mutation_MakeLink:
+		return steps{e}.link(op.MakeLink)
+	case *fsmpb.Mutation_ReserveArtefact:
+		return e.reserve(op.ReserveArtefact)
+	case *fsmpb.Mutation_AttachArtefact:
+		return steps{e}.attach(op.AttachArtefact)
+	case *fsmpb.Mutation_DropArtefacts:
+		return Result{Count: e.artefacts.Drop(op.DropArtefacts.Ids)}
+	case *fsmpb.Mutation_RetryFlow:
+		return flows{e}.retry(op.RetryFlow)
 	case *fsmpb.Mutation_Group:
 		return e.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:
@@ -178,11 +202,11 @@ func (e *entry) decideRare(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_TriggerCron:
 		return schedules{e}.triggerCron(op.TriggerCron)
 	case *fsmpb.Mutation_CreateToken:
-		return Result{Code: e.tokens.create(op.CreateToken, e.meta.NowMs)}
+		return tokenResult(e.tokens.Create(op.CreateToken, e.meta.NowMs))
 	case *fsmpb.Mutation_RevokeToken:
-		return Result{Code: e.tokens.revoke(op.RevokeToken, e.meta.NowMs)}
+		return tokenResult(e.tokens.Revoke(op.RevokeToken, e.meta.NowMs))
 	case *fsmpb.Mutation_TouchTokens:
-		return Result{Count: e.tokens.touch(op.TouchTokens, e.meta.NowMs)}
+		return Result{Count: e.tokens.Touch(op.TouchTokens, e.meta.NowMs)}
 	case *fsmpb.Mutation_PutHook:
 		return hookResult(0, e.hooks.Put(op.PutHook, e.meta.NowMs))
 	case *fsmpb.Mutation_DeleteHook:
@@ -213,7 +237,7 @@ func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
 	}
 	e.retimeWorkers()
 	e.types.reviewRetention()
-	e.requests.bound(e.meta.Settings.RequestCount)
+	e.requests.Bound(e.meta.Settings.RequestCount)
 	e.events = append(e.events, Event{Kind: BrokerRegistered, Name: e.meta.BrokerNode})
 	e.tell(outbox.News(outbox.Leader, e.meta.BrokerNode, "epoch "+strconv.FormatUint(e.meta.Epoch, 10)))
 	return Result{}

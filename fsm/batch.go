@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"strings"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/usage"
 )
 
 // batches has the batches, by id. Those without pending jobs are in addition in the order in which retention
 // removes them.
-type batches struct{ table[JobBatch] }
+type batches struct{ btree.Table[JobBatch] }
 
 func newBatches() batches {
-	return batches{newTable(
+	return batches{btree.NewTable(
 		func(a, b *JobBatch) bool { return a.Id < b.Id },
 		func(b *JobBatch) (int64, bool) { return idleSince(b), b.Pending() == 0 },
 	)}
@@ -35,14 +37,14 @@ func (x *batches) check(n *fsmpb.NewBatch, now int64) (*JobBatch, Code) {
 		return nil, NoID
 	}
 	if old := x.Find(&JobBatch{Id: n.Id}); old != nil {
-		if old.CallbackOn != n.CallbackOn || !sameCallback(old.Callback, n.Callback) {
+		if old.CallbackOn != n.CallbackOn || old.Parent != n.Parent || !sameCallback(old.Callback, n.Callback) {
 			return nil, IDTaken
 		}
 		return nil, OK
 	}
 	return &JobBatch{
 		Id: strings.Clone(n.Id), CreatedAtMs: now, Callback: fsmpb.Clone(n.Callback), CallbackOn: n.CallbackOn,
-		Account: strings.Clone(n.GetQuota().GetAccount()),
+		Account: strings.Clone(n.GetQuota().GetAccount()), Parent: strings.Clone(n.Parent),
 	}, OK
 }
 
@@ -107,6 +109,20 @@ func countEnded(b *JobBatch, s Status, n int) {
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 }
 
+// batchStatus returns the status of a batch for those that wait for it: 0 if it was removed, blocked while it is open, dead if a
+// job of it has not completed.
+func batchStatus(b *JobBatch) Status {
+	switch {
+	case b == nil:
+		return 0
+	case b.EndedAtMs == 0:
+		return Blocked
+	case b.Completed == b.Total:
+		return Completed
+	}
+	return Dead
+}
+
 // batchOutcome describes a batch that has ended.
 func batchOutcome(b *JobBatch) string {
 	return itoa(int64(b.Completed)) + " completed, " + itoa(int64(b.Dead)) + " dead, " + itoa(int64(b.Cancelled)) + " cancelled"
@@ -114,8 +130,13 @@ func batchOutcome(b *JobBatch) string {
 
 // storeBatch stores b in place of old; nil stands for none.
 func (m *Machine) storeBatch(old, b *JobBatch) {
-	m.usage.keep(batchKept(b), batchKept(old))
+	m.usage.Keep(usage.OfBatch(b), usage.OfBatch(old))
 	m.batches.Set(old, b)
+	if !m.waits.Empty() {
+		id := cmp.Or(b, old).Id
+		m.waits.Consider(job.ForBatch(id), batchStatus(b))
+		m.waits.Consider(job.UntilEnd(id), batchStatus(b))
+	}
 }
 
 // putBatch stores b, which replaces old, and ends it when its last job has ended.
@@ -130,13 +151,20 @@ func (e *entry) putBatch(old, b *JobBatch) {
 	if ends {
 		e.events = append(e.events, Event{Kind: BatchEnded, Name: b.Id})
 		e.tell(outbox.News(outbox.BatchDone, tenants.NameFor("", b.Id), batchOutcome(b)))
-		e.callBack(b)
 	}
+	e.callBack(b)
 }
 
-// callBack enqueues the callback of a batch that has ended, at most once.
+// callBack enqueues the callback of a batch, at most once, if its time has come.
 func (e *entry) callBack(old *JobBatch) {
-	if old.Callback == nil || old.Called || CallbackOn(old.CallbackOn) == CallbackCompleted && old.Completed != old.Total {
+	due := old.EndedAtMs != 0
+	switch CallbackOn(old.CallbackOn) {
+	case CallbackCompleted:
+		due = due && old.Completed == old.Total
+	case CallbackFailed:
+		due = old.Dead > 0
+	}
+	if old.Callback == nil || old.Called || !due {
 		return
 	}
 	b := fsmpb.Copy(old)
@@ -146,7 +174,7 @@ func (e *entry) callBack(old *JobBatch) {
 	for n.Id == "" || e.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
 		n.Id += "-" + e.meta.LSN().String()
 	}
-	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
+	n.Batch, n.Step, n.Unique, n.After, n.AfterNames, n.AfterBatches, n.AfterFailure = "", "", nil, nil, nil, nil, 0
 	e.add(n, "")
 }
 
@@ -154,7 +182,7 @@ func (e *entry) callBack(old *JobBatch) {
 // pending jobs. It is after the ms in which the batch ended, so that a later batch with
 // that id is younger than all jobs of this one.
 func batchEnd(m *Meta, b *JobBatch) int64 {
-	return later(idleSince(b), max(m.Settings.RetainCompletedMs, 0), 1)
+	return job.Later(idleSince(b), max(m.Settings.RetainCompletedMs, 0), 1)
 }
 
 // retireBatches removes the batches that ended, or stayed empty, longer ago than the

@@ -10,6 +10,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tokens"
 )
 
 // ErrState is wrapped by the errors about a stored state that contradicts itself.
@@ -67,10 +68,10 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 	case j.Exec != nil && j.Exec.Zero() && j.Status != InProgress:
 		j.Exec = nil
 	}
-	b.m.usage.share(j)
+	b.m.usage.Share(j)
 	b.m.ids.Add(j, hash)
 	b.m.index(j)
-	b.m.waits.addDependents(j)
+	b.m.waits.Add(j)
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (b *Builder) AddHold(h *Hold) error {
 func (b *Builder) AddRequest(r *RequestRecord) error {
 	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(job.NumStatuses) }
 	valid := r.Code < numCodes && !slices.ContainsFunc(r.Items, foreign)
-	return add("request", r.Key, b.m.requests.byKey[r.Key] != nil, need(valid, errRange), func() { b.m.requests.add(r) })
+	return add("request", r.Key, b.m.requests.Of(r.Key) != nil, need(valid, errRange), func() { b.m.requests.Add(r) })
 }
 
 var (
@@ -229,7 +230,7 @@ func (b *Builder) AddClaim(r *ClaimRecord) error {
 	if err := b.checkClaim(r); err != nil {
 		return fmt.Errorf("%w: claim %q of worker %q: %w", ErrState, r.RequestId, r.Worker, err)
 	}
-	b.m.claims.add(r)
+	b.m.claims.Add(r)
 	return nil
 }
 
@@ -240,7 +241,7 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 	if r.FirstToken > b.m.meta.LastToken {
 		return errToken
 	}
-	if last, ok := b.m.claims.records.Max(); ok && r.FirstToken <= last.FirstToken {
+	if last, ok := b.m.claims.Records.Max(); ok && r.FirstToken <= last.FirstToken {
 		return errOrder
 	}
 	return nil
@@ -249,9 +250,7 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 // Machine returns the machine. Do not use the builder afterwards.
 func (b *Builder) Machine() *Machine {
 	m := b.m
-	for id := range m.waits.waited {
-		m.reviewWaited(id)
-	}
+	m.waits.All(dependencies{m}.review)
 	for _, q := range m.types.dirty {
 		q.dirty = false
 		m.types.timeRetention(q)
@@ -291,7 +290,7 @@ func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
 
 // AddToken adds a token.
 func (b *Builder) AddToken(t *Token) error {
-	return add("token", t.Id, b.m.tokens.byID[t.Id] != nil, checkToken(t), func() { b.m.tokens.put(nil, t) })
+	return add("token", t.Id, b.m.tokens.ByID(t.Id) != nil, tokens.Check(t), func() { b.m.tokens.Add(t) })
 }
 
 // addHook adds a hook, with an empty outbox.
@@ -299,6 +298,11 @@ func (b *Builder) addHook(h *fsmpb.Hook) error { return stateError(b.m.hooks.Add
 
 // addHookEvent adds an event to the outbox of a hook that was added before.
 func (b *Builder) addHookEvent(e *outbox.Event) error { return stateError(b.m.hooks.AddEvent(e)) }
+
+// addArtefact adds an artefact. Call it after the jobs were added.
+func (b *Builder) addArtefact(a *Artefact) error {
+	return stateError(b.m.artefacts.Add(a, b.m.ids.Get(a.JobId) != nil))
+}
 
 func stateError(err error) error {
 	if err != nil {

@@ -44,7 +44,7 @@ func (e *entry) change(op *fsmpb.Change) Result {
 		if len(op.Seqs) > 0 && j != nil && j.Seq != op.Seqs[i] {
 			j = nil
 		}
-		res.Jobs[i], res.Codes[i] = e.changeOne(kind, j)
+		res.Jobs[i], res.Codes[i] = e.changeOne(kind, op.Fresh, j)
 		if res.Codes[i] == OK {
 			res.Count++
 		}
@@ -73,13 +73,13 @@ func (e *entry) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
 		if !f.matches(j) {
 			continue
 		}
-		if _, code := e.changeOne(kind, j); code == OK {
+		if _, code := e.changeOne(kind, op.Fresh, j); code == OK {
 			res.Count++
 		}
 	}
 }
 
-func (e *entry) changeOne(kind ChangeKind, j *Job) (*Job, Code) {
+func (e *entry) changeOne(kind ChangeKind, fresh bool, j *Job) (*Job, Code) {
 	if j == nil {
 		return nil, NotFound
 	}
@@ -87,7 +87,7 @@ func (e *entry) changeOne(kind ChangeKind, j *Job) (*Job, Code) {
 	case CancelJobs:
 		return e.cancel(j)
 	case RetryJobs:
-		return e.retry(j)
+		return e.retry(j, fresh)
 	}
 	return e.deleteJob(j)
 }
@@ -130,46 +130,59 @@ func (e *entry) expire(old *Job) {
 	e.endWaiting(old, old.Change(), Expired)
 }
 
-func (e *entry) retry(old *Job) (*Job, Code) {
+func (e *entry) retry(old *Job, fresh bool) (*Job, Code) {
 	switch old.Status {
 	case Unclaimed:
 		return old, Duplicate
 	case Scheduled:
 		j := *old
 		j.Status, j.RunAt = Unclaimed, e.meta.NowMs
+		if fresh {
+			j.ChangeDetails((*Details).Drop)
+		}
 		e.put(old, &j)
 		return &j, OK
 	case Dead, Cancelled, Expired:
-		return e.revive(old)
+		return e.revive(old, fresh)
 	}
 	return old, WrongStatus
 }
 
 // revive makes an ended job ready for a full set of attempts.
-func (e *entry) revive(old *Job) (*Job, Code) {
-	if u := old.Options().Unique; u.Key != "" && u.Scope != UniqueNone {
-		if h := e.uniques.holder(e.ids, old.Type, u.Key); h != nil && h.Seq != old.Seq {
-			return old, UniqueTaken
-		}
+func (e *entry) revive(old *Job, fresh bool) (*Job, Code) {
+	if e.uniques.Taken(e.ids, old) {
+		return old, UniqueTaken
 	}
-	j := old.Change()
-	j.AttemptEnd, j.Attempts = NoEnd, 0
-	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = "", 0, 0, 0
-	j.ChangeDetails(func(d *Details) {
-		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
-		d.InLine = e.sequences.taken(j.Options().Sequence)
-		d.Revived = j.Exec.Token == 0 && j.Options().StartBefore != 0
-	})
+	j := renewed(old, fresh)
+	if e.sequences.taken(j.Options().Sequence) {
+		j.ChangeDetails(func(d *Details) { d.InLine = true })
+	}
 	j.Status = j.FreeStatus(e.meta.NowMs)
 	e.put(old, j)
 	return j, OK
 }
 
+// renewed returns a copy of a job as new, without its status; if it is fresh, without its steps and signals.
+func renewed(old *Job, fresh bool) *Job {
+	j := old.Change()
+	j.AttemptEnd, j.Attempts = NoEnd, 0
+	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt, j.Exec.Result = "", 0, 0, 0, nil
+	j.ChangeDetails(func(d *Details) {
+		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.InLine, d.GivenBack = 0, Progress{}, 0, nil, false, 0
+		d.Revived = j.Exec.Token == 0 && j.Options().StartBefore != 0
+		d.Log, d.FailedBefore = "", false
+		if fresh {
+			d.Drop()
+		}
+	})
+	return j
+}
+
 func (e *entry) deleteJob(j *Job) (*Job, Code) {
-	if j.Status == InProgress || j.Status == Completed && e.waits.waited[j.ID].all > 0 {
+	if j.Status == InProgress || j.Status == Completed && e.waits.Of(j.ID).All > 0 {
 		return j, WrongStatus
 	}
-	e.uniques.release(j)
+	e.uniques.Release(j)
 	e.remove(j)
 	return j, OK
 }

@@ -8,15 +8,6 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The limits of remembered claims, by time and by number. When its broker goes away, a
-// worker repeats its few open claims within seconds; more records would only make the
-// state larger.
-const (
-	claimMemoryMs      = 60_000
-	claimsPerWorkerMax = 256 // many processes may share one name
-	claimsMax          = 65_536
-)
-
 // The limits of the answer to one claim: the number of jobs, which bounds its record as
 // well, and the bytes of payload, which the last job may exceed.
 const (
@@ -27,7 +18,7 @@ const (
 // claim leases up to op.Max jobs; 0 asks for one.
 func (e *entry) claim(op *fsmpb.Claim) Result {
 	registry{e}.seen(op.Worker)
-	if r := e.claims.of(op.Worker, op.RequestId); r != nil {
+	if r := e.claims.Of(op.Worker, op.RequestId); r != nil {
 		res := Result{Code: Duplicate}
 		for i, id := range r.JobIds {
 			res.Jobs = e.appendLeased(res.Jobs, id, r.FirstToken+uint64(i), op.Owner)
@@ -63,11 +54,11 @@ func (e *entry) claim(op *fsmpb.Claim) Result {
 			e.types.moveLane(q, l, to)
 			continue
 		}
-		bytes += q.best.PayloadLen()
+		bytes += q.best.PayloadLen() + int(q.best.Details().Kept)
 		jobs = append(jobs, e.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
-		e.claims.remember(worker, op.RequestId, jobs, e.meta.NowMs, claimsPerWorker(e.meta))
+		e.claims.Remember(worker, op.RequestId, jobs, e.meta.NowMs, claimsPerWorker(e.meta))
 	}
 	return Result{Jobs: jobs}
 }
@@ -161,29 +152,11 @@ func firstPositive(values ...int64) int64 {
 	return 0
 }
 
-// claims has the answers to claims, so that a repeated claim gets the same jobs.
-type claims struct {
-	records   *btree.Tree[*ClaimRecord] // by first token, which is claim order; copy-on-write
-	byWorker  map[string][]*ClaimRecord // in claim order
-	byRequest map[claimKey]*ClaimRecord // the newest one with that key
-}
-
-func newClaims() claims {
-	return claims{btree.New(byToken), make(map[string][]*ClaimRecord), make(map[claimKey]*ClaimRecord)}
-}
-
-// claimKey identifies a claim by its request.
-type claimKey struct{ worker, request string }
-
-func keyOf(r *ClaimRecord) claimKey { return claimKey{worker: r.Worker, request: r.RequestId} }
-
-func byToken(a, b *ClaimRecord) bool { return a.FirstToken < b.FirstToken }
-
 // Remembers reports whether the machine still keeps the answer to that worker's claim, so
 // that a repetition gets the same jobs. It does not keep claims that got no job. It takes
 // constant time and reads live state, as Job and Ready do.
 func (m *Machine) Remembers(worker, requestID string) bool {
-	return m.claims.of(worker, requestID) != nil
+	return m.claims.Of(worker, requestID) != nil
 }
 
 // appendLeased appends the job of a lease that a claim is repeated for, if the lease is still valid and
@@ -193,57 +166,4 @@ func (m *Machine) appendLeased(jobs []*Job, id string, token, owner uint64) []*J
 		return append(jobs, j)
 	}
 	return jobs
-}
-
-// of returns the answer to an earlier claim with that request id, or nil. The id "" names
-// no request.
-func (c *claims) of(worker, requestID string) *ClaimRecord {
-	if requestID == "" {
-		return nil
-	}
-	return c.byRequest[claimKey{worker: worker, request: requestID}]
-}
-
-// remember makes the record of a claim that got jobs, whose tokens follow each other. perWorker is the number of records that each worker may have.
-func (c *claims) remember(worker, requestID string, jobs []*Job, now int64, perWorker int) {
-	r := &ClaimRecord{
-		Worker: worker, RequestId: strings.Clone(requestID), ClaimedAtMs: now,
-		FirstToken: jobs[0].Execution().Token, JobIds: make([]string, len(jobs)),
-	}
-	for i, j := range jobs {
-		r.JobIds[i] = strings.Clone(j.ID) // the record can outlive the job
-	}
-	c.add(r)
-	if own := c.byWorker[worker]; len(own) > perWorker {
-		c.drop(own[0])
-	}
-	if c.records.Len() > claimsMax {
-		oldest, _ := c.records.Min()
-		c.drop(oldest)
-	}
-}
-
-// add adds r, the newest record.
-func (c *claims) add(r *ClaimRecord) {
-	c.records.Set(r)
-	c.byWorker[r.Worker] = append(c.byWorker[r.Worker], r)
-	c.byRequest[keyOf(r)] = r
-}
-
-// drop removes r, the oldest record of its worker.
-func (c *claims) drop(r *ClaimRecord) {
-	c.records.Delete(r)
-	if k := keyOf(r); c.byRequest[k] == r {
-		delete(c.byRequest, k)
-	}
-	own := c.byWorker[r.Worker]
-	own[0] = nil
-	if c.byWorker[r.Worker] = own[1:]; len(own) == 1 {
-		delete(c.byWorker, r.Worker)
-	}
-}
-
-// forget removes the records that are too old for a worker to repeat.
-func (c *claims) forget(now int64) {
-	c.records.DropWhile(func(r *ClaimRecord) bool { return later(r.ClaimedAtMs, claimMemoryMs) < now }, c.drop)
 }

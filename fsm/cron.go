@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/usage"
 )
 
 // cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
@@ -22,8 +24,8 @@ const ScheduledHeader = "osqueue-scheduled-at"
 // lateMs is the delay, in ms, up to which a fire counts as in time.
 const lateMs = 60_000
 
-func newCrons() table[Cron] {
-	return newTable(
+func newCrons() btree.Table[Cron] {
+	return btree.NewTable(
 		func(a, b *Cron) bool { return a.Name < b.Name },
 		func(c *Cron) (int64, bool) { return c.NextAtMs, c.NextAtMs != 0 },
 	)
@@ -40,7 +42,7 @@ func (m *Machine) storeCron(old, c *Cron) {
 	if c != nil && c.MaxFires > 0 && c.Fired >= c.MaxFires {
 		c.NextAtMs = 0
 	}
-	m.usage.keep(cronKept(c), cronKept(old))
+	m.usage.Keep(usage.OfCron(c), usage.OfCron(old))
 	m.crons.Set(old, c)
 }
 
@@ -67,7 +69,7 @@ func (s schedules) putCron(op *fsmpb.PutCron) Result {
 	c.Job.Id = ""
 	c.Overlap, c.Missed = op.Overlap, op.Missed
 	c.StartMs, c.EndMs, c.JitterMs, c.MaxFires = op.StartMs, op.EndMs, op.JitterMs, op.MaxFires
-	if code := s.mayKeep(cronKept(c), cronKept(old), c.Job.Quota); code != OK {
+	if code := s.mayKeep(usage.OfCron(c), usage.OfCron(old), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
 	setCronPaused(c, op.Paused, next, s.meta.NowMs)
@@ -179,7 +181,7 @@ func jittered(c *Cron) int64 {
 	if c.JitterMs <= 0 {
 		return 0
 	}
-	return later(c.LastAtMs, c.JitterOf(c.LastAtMs))
+	return job.Later(c.LastAtMs, c.JitterOf(c.LastAtMs))
 }
 
 // cronHeaders returns the headers of a job that a schedule with these ones enqueues for the time at.

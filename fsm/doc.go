@@ -44,11 +44,13 @@
 // the events and the budgets of the entry, and the mutations are its methods. Those about
 // schedules and workers have types of their own.
 //
-//	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
+//	machine.go  trees.go   index.go   timers/    the state, its indexes and timers
 //	btree/      idtable/   recordio/             ordered sets, jobs by id, streams of records
 //	outbox/     figures/   tenants/              webhooks, counts by minute, names with owners
+//	answers/    tokens/    usage/                remembered answers, access tokens, quotas
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
-//	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies
+//	enqueue.go  after.go   batch.go              new jobs and their dependencies
+//	uniques/    waits/                           unique keys, jobs that wait
 //	report.go   backoff/   worker.go             the ends of attempts
 //	change.go   cron.go    request.go retain.go  changes by requests and by time
 //	advance.go  apply.go                         what falls due, and the mutations of an entry

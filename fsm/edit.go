@@ -5,6 +5,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
+	"osqueue/fsm/usage"
 )
 
 // editJob changes fields of a job that waits, or of one that is dead, cancelled or expired and retried with them.
@@ -13,7 +14,7 @@ func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	if j == nil || op.Seq != 0 && j.Seq != op.Seq {
 		return Result{Code: NotFound}
 	}
-	edited, revives := e.usage.edited(j, op), op.Retry && j.Status.Ended() && j.Status != Completed
+	edited, revives := editedBy(&e.usage, j, op), op.Retry && j.Status.Ended() && j.Status != Completed
 	code := OK
 	switch {
 	case j.Status == InProgress || j.Status.Ended() && !revives:
@@ -23,11 +24,11 @@ func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	case op.Revision != nil && *op.Revision != j.Details().Revision:
 		code = Revised
 	case edited != nil:
-		code = mayGrow(j, edited, op.Quota, e.quotas(j.Type), e.usage.open(op.Quota.GetAccount()).bytes)
+		code = mayGrow(j, edited, op.Quota, e.quotas(j.Type), e.usage.Open(op.Quota.GetAccount()).Bytes)
 	}
 	if code == OK && revives {
-		j, code = e.revive(j)
-		edited = e.usage.edited(j, op)
+		j, code = e.revive(j, false)
+		edited = editedBy(&e.usage, j, op)
 	}
 	if code != OK || edited == nil {
 		return Result{Code: code, Jobs: one(j), Count: j.Details().Revision}
@@ -36,8 +37,8 @@ func (e *entry) editJob(op *fsmpb.EditJob) Result {
 	return Result{Jobs: one(edited), Count: edited.Details().Revision}
 }
 
-// edited returns a copy of a job with the fields of an edit, or nil if it changes none.
-func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
+// editedBy returns a copy of a job with the fields of an edit, or nil if it changes none.
+func editedBy(u *usage.Table, old *Job, op *fsmpb.EditJob) *Job {
 	j := *old
 	setTo(&j.Priority, op.Priority)
 	setTo(&j.MaxAttempts, op.MaxAttempts)
@@ -56,7 +57,7 @@ func (u *usage) edited(old *Job, op *fsmpb.EditJob) *Job {
 		if j.Opt = &o; o.Zero() {
 			j.Opt = nil
 		}
-		u.share(&j)
+		u.Share(&j)
 	}
 	if j == *old {
 		return nil

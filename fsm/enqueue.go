@@ -5,16 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	"osqueue/fsm/answers"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/uniques"
+	"osqueue/fsm/usage"
 )
 
 // enqueue adds all jobs or none: it checks everything before it changes anything.
 func (e *entry) enqueue(op *fsmpb.Enqueue) Result {
+	if p := op.Parent; p != nil {
+		if _, code := e.held(p.Worker, p.Owner, p.Lease, NoEnd); code != OK {
+			return refused(code, -1, len(op.Jobs))
+		}
+	}
 	batch, code := e.batches.check(op.NewBatch, e.meta.NowMs)
 	if batch != nil && code == OK {
-		code = e.mayKeep(newBatchKept(batch, len(op.Jobs)), kept{}, op.NewBatch.Quota)
+		code = e.mayKeep(usage.OfNewBatch(batch, len(op.Jobs)), usage.Kept{}, op.NewBatch.Quota)
 	}
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
@@ -76,11 +84,12 @@ type plan struct {
 	scope    *fsmpb.Scope // of the caller
 	outcomes []outcome
 
-	ids      map[string]int        // jobs that are added, by id; nil for a single job
-	keys     map[holder]int        // jobs that are added, by type and unique key
-	added    quotaUsage            // overall
-	types    map[string]quotaUsage // by type, where a type has quotas
-	accounts map[string]quotaUsage // by account
+	ids      map[string]int         // jobs that are added, by id; nil for a single job
+	keys     map[uniques.Holder]int // jobs that are added, by type and unique key
+	added    usage.Used             // overall
+	types    map[string]usage.Used  // by type, where a type has quotas
+	files    map[string]bool        // artefacts of the jobs that are added
+	accounts map[string]usage.Used  // by account
 }
 
 // outcome is the decision on one job of a plan.
@@ -92,19 +101,13 @@ type outcome struct {
 
 func (f outcome) added() bool { return f.job == nil && f.duplicateOf == 0 }
 
-// quotaUsage is the number and size of the jobs that a plan adds.
-type quotaUsage struct {
-	jobs  int64
-	bytes int64
-}
-
 // use adds to the usage of a type or account, in a map that is made when it is needed.
-func use(of *map[string]quotaUsage, name string, more quotaUsage) {
+func use(of *map[string]usage.Used, name string, more usage.Used) {
 	if *of == nil {
-		*of = make(map[string]quotaUsage)
+		*of = make(map[string]usage.Used)
 	}
 	used := (*of)[name]
-	(*of)[name] = quotaUsage{used.jobs + more.jobs, used.bytes + more.bytes}
+	(*of)[name] = usage.Used{Jobs: used.Jobs + more.Jobs, Bytes: used.Bytes + more.Bytes}
 }
 
 // check decides on every job. It returns the first fault and the index of its job.
@@ -128,8 +131,8 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 		p.outcomes[i].job = old
 		return p.repeats(job.ContentOf(old) == job.ContentOfNew(n))
 	}
-	if old := p.e.requests.removed(n.Id); old != nil {
-		p.outcomes[i].job = jobOfRecord(old)
+	if old := p.e.requests.Removed(n.Id); old != nil {
+		p.outcomes[i].job = answers.JobOf(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
 		want := job.ContentOfNew(n)
 		return p.repeats(bytes.Equal(old.Fingerprint, want[:]))
@@ -144,8 +147,11 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if code := p.checkQuotas(n); code != OK {
 		return code
 	}
-	if n.Batch != "" && !p.openBatch(n.Batch) {
+	if n.Batch != "" && !p.openBatch(n.Batch) || slices.ContainsFunc(n.AfterBatches, p.unknownBatch) {
 		return NoSuchBatch
+	}
+	if !p.e.artefacts.Free(n.Artefacts, &p.files) {
+		return NoSuchArtefact
 	}
 	p.note(i, n)
 	return OK
@@ -165,11 +171,11 @@ func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 	if key == "" {
 		return false
 	}
-	if j := p.e.uniques.holder(p.e.ids, n.Type, key); j != nil {
+	if j := p.e.uniques.Holder(p.e.ids, n.Type, key); j != nil {
 		p.outcomes[i].job = j
 		return true
 	}
-	if k, ok := p.keys[holder{jobType: n.Type, key: key}]; ok {
+	if k, ok := p.keys[uniques.Holder{Type: n.Type, Key: key}]; ok {
 		p.outcomes[i].duplicateOf = k + 1
 		return true
 	}
@@ -184,13 +190,20 @@ func uniqueKey(n *fsmpb.NewJob) string {
 	return n.Unique.Key
 }
 
-func (p *plan) openBatch(id string) bool {
+// findBatch returns the batch with that id, which the plan may make, or nil.
+func (p *plan) findBatch(id string) *JobBatch {
 	if p.batch != nil && p.batch.Id == id {
-		return true
+		return p.batch
 	}
-	b := p.e.batches.Find(&JobBatch{Id: id})
+	return p.e.batches.Find(&JobBatch{Id: id})
+}
+
+func (p *plan) openBatch(id string) bool {
+	b := p.findBatch(id)
 	return b != nil && b.EndedAtMs == 0
 }
+
+func (p *plan) unknownBatch(id string) bool { return p.findBatch(id) == nil }
 
 // note records job n, which is added, for the checks of the jobs after it.
 func (p *plan) note(i int, n *fsmpb.NewJob) {
@@ -200,20 +213,20 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 	p.ids[n.Id] = i
 	if key := uniqueKey(n); key != "" {
 		if p.keys == nil {
-			p.keys = make(map[holder]int)
+			p.keys = make(map[uniques.Holder]int)
 		}
-		p.keys[holder{jobType: n.Type, key: key}] = i
+		p.keys[uniques.Holder{Type: n.Type, Key: key}] = i
 	}
-	p.use(n.Type, n.GetQuota().GetAccount(), quotaUsage{1, job.NewSize(n)})
+	p.use(n.Type, n.GetQuota().GetAccount(), usage.Used{Jobs: 1, Bytes: job.NewSize(n)})
 }
 
 // use counts what the plan adds.
-func (p *plan) use(jobType, account string, more quotaUsage) {
+func (p *plan) use(jobType, account string, more usage.Used) {
 	if account != "" {
 		use(&p.accounts, account, more)
 	}
-	p.added.jobs += more.jobs
-	p.added.bytes += more.bytes
+	p.added.Jobs += more.Jobs
+	p.added.Bytes += more.Bytes
 	if q := p.e.types.queues[jobType]; q != nil && q.settings != nil {
 		use(&p.types, jobType, more)
 	}
@@ -237,9 +250,9 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 // limits returns the quotas of a type and overall, with what the plan adds.
 func (p *plan) limits(jobType string) [2]quota {
 	limits := p.e.quotas(jobType)
-	for i, more := range []quotaUsage{p.types[jobType], p.added} {
-		limits[i].jobs += more.jobs
-		limits[i].bytes += more.bytes
+	for i, more := range []usage.Used{p.types[jobType], p.added} {
+		limits[i].jobs += more.Jobs
+		limits[i].bytes += more.Bytes
 	}
 	return limits
 }
@@ -248,12 +261,12 @@ func (p *plan) limits(jobType string) [2]quota {
 func (m *Machine) quotas(jobType string) [2]quota {
 	s := m.meta.Settings
 	limits := [2]quota{1: {
-		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(m.counts.notEnded()), bytes: m.Bytes(),
+		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(m.counts.NotEnded()), bytes: m.Bytes(),
 	}}
 	if q := m.types.queues[jobType]; q != nil && q.settings != nil {
 		s := q.settings
 		limits[0] = quota{
-			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(q.counts.notEnded()), bytes: q.bytes,
+			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload, jobs: int64(q.counts.NotEnded()), bytes: q.bytes,
 		}
 	}
 	return limits
@@ -272,25 +285,23 @@ func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > 
 
 // checkAfters checks the dependencies of the jobs.
 func (p *plan) checkAfters() (Code, int) {
-	edges := p.edges()
-	if edges == nil {
+	if !slices.ContainsFunc(p.jobs, func(n *fsmpb.NewJob) bool { return len(n.After)+len(n.AfterBatches) > 0 }) {
 		return OK, -1
 	}
-	first := cycle(edges, len(p.jobs))
+	first := cycle(p.edges(), len(p.jobs))
 	waiting := make(map[string]int)
 	for i, n := range p.jobs {
 		if !p.outcomes[i].added() {
 			continue
 		}
-		on := job.Distinct(n.After)
 		switch {
-		case slices.ContainsFunc(on, p.unknown):
+		case slices.ContainsFunc(n.After, p.unknown):
 			return NoSuchJob, i
-		case i == first:
+		case i == first || n.Batch != "" && slices.Contains(n.AfterBatches, n.Batch):
 			return Cycle, i
-		case slices.ContainsFunc(on, func(id string) bool {
+		case slices.ContainsFunc(job.EnqueuedAfter(n.After, n.AfterBatches), func(id string) bool {
 			waiting[id]++
-			return p.e.waits.waited[id].all+waiting[id] > waitersMax
+			return p.e.waits.Of(id).All+waiting[id] > waitersMax
 		}):
 			return TooManyWaiters, i
 		}
@@ -298,16 +309,12 @@ func (p *plan) checkAfters() (Code, int) {
 	return OK, -1
 }
 
-// edges returns, for each job, the indices of the jobs of the plan that it waits for, or
-// nil if no job waits for any.
+// edges returns, for each job, the indices of the jobs of the plan that it waits for.
 func (p *plan) edges() map[int][]int {
-	var edges map[int][]int
+	edges := make(map[int][]int)
 	for i, n := range p.jobs {
-		if len(n.After) == 0 || !p.outcomes[i].added() {
+		if !p.outcomes[i].added() {
 			continue
-		}
-		if edges == nil {
-			edges = make(map[int][]int)
 		}
 		for _, on := range job.Distinct(n.After) {
 			if k, ok := p.ids[on]; ok && p.e.ids.Get(on) == nil {
@@ -329,7 +336,7 @@ func (p *plan) unknown(id string) bool {
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
 		return false
 	}
-	r := p.e.requests.removed(id)
+	r := p.e.requests.Removed(id)
 	return r == nil || !tenants.InScope(p.scope, r.Type, r.Group)
 }
 
@@ -340,6 +347,7 @@ func (p *plan) carryOut() Result {
 		switch f := p.outcomes[i]; {
 		case f.replaced != nil:
 			p.e.storeEdited(f.job, f.replaced)
+			p.e.artefacts.Replace(f.job.ID, n.Artefacts, p.e.meta.NowMs)
 			res.Jobs[i], res.Codes[i] = f.replaced, Replaced
 		case f.job != nil:
 			res.Jobs[i], res.Codes[i] = f.job, Duplicate
@@ -350,6 +358,7 @@ func (p *plan) carryOut() Result {
 			res.Jobs[i], res.Codes[i] = res.Jobs[f.duplicateOf-1], Duplicate
 		default:
 			res.Jobs[i] = p.e.add(n, p.cron)
+			p.e.artefacts.Replace(n.Id, n.Artefacts, p.e.meta.NowMs)
 		}
 	}
 	return res
@@ -371,7 +380,7 @@ func newResult(n int) Result {
 func (e *entry) add(n *fsmpb.NewJob, cron string) *Job {
 	j := e.newJob(n, cron)
 	e.put(nil, j)
-	e.uniques.reserve(j)
+	e.uniques.Reserve(j)
 	return j
 }
 
@@ -386,26 +395,15 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		MaxAttempts: job.AttemptsOf(n.MaxAttempts),
 		CreatedAt:   m.meta.NowMs,
 		RunAt:       runAt(n, m.meta.NowMs, m.meta.NowMs),
-		Opt:         m.usage.options(n, cron),
+		Opt:         m.usage.Options(n, cron),
 	}
 	j.Hold(n.Id, n.Payload)
 	if n.LeaseMs != 0 {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
-	if waits, line := m.waitsOf(n.After), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
+	if waits, line := (dependencies{m}).of(n), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
 		j.Det = &Details{Waits: waits, InLine: line}
 	}
 	j.Status = j.FreeStatus(m.meta.NowMs)
 	return j
-}
-
-// waitsOf returns the ids in after whose jobs have not completed.
-func (m *Machine) waitsOf(after []string) []string {
-	var waits []string
-	for _, on := range job.Distinct(after) {
-		if m.statusOf(on) != Completed {
-			waits = append(waits, strings.Clone(on))
-		}
-	}
-	return waits
 }

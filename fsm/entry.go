@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"osqueue/fsm/artefacts"
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
 	"osqueue/fsm/onerror"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/tokens"
+	"osqueue/fsm/usage"
 )
 
 // ErrEntry is wrapped by the errors of EncodeEntry and DecodeEntry. A node that meets
@@ -63,6 +66,7 @@ var (
 	errUnknown   = errors.New("the entry has unknown fields, or a mutation without content; upgrade this node")
 	errNoOp      = errors.New("the kind of the mutation is missing or unknown; upgrade this node")
 	errNoLease   = errors.New("the lease is missing")
+	errStep      = errors.New("a step, signal, link or suspension has an invalid name, value or time")
 	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
 	errLog       = errors.New("the log of the attempt is not UTF-8, or too long")
 	errNested    = errors.New("a group contains another group, or a mutation with its own request key, actor or tenant")
@@ -107,19 +111,35 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Release:
 		return need(op.Release.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_RegisterWorker:
-		return checkQuota(op.RegisterWorker.GetQuota())
+		return usage.CheckQuota(op.RegisterWorker.GetQuota())
 	case *fsmpb.Mutation_SetQuiet:
 		return need(validQuieter(op.SetQuiet.GetBy()), errQuiet)
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_EditJob:
-		return cmp.Or(job.CheckLimits(op.EditJob.GetLimits().GetLimits()), checkQuota(op.EditJob.GetQuota()))
+		return cmp.Or(job.CheckLimits(op.EditJob.GetLimits().GetLimits()), usage.CheckQuota(op.EditJob.GetQuota()))
 	case *fsmpb.Mutation_SetQueue:
 		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_SetLimit:
 		return need(job.ValidPattern(op.SetLimit.GetPattern()) && validRule(op.SetLimit.GetRule()), job.ErrLimits)
 	case *fsmpb.Mutation_ThrottleLimit:
 		return need(job.ValidKey(op.ThrottleLimit.GetKey()), job.ErrLimits)
+	case *fsmpb.Mutation_StoreStep:
+		return cmp.Or(need(op.StoreStep.GetLease() != nil, errNoLease), need(validStep(op.StoreStep.GetName(), op.StoreStep.GetValue()), errStep))
+	case *fsmpb.Mutation_Suspend:
+		s := op.Suspend
+		once := (s.GetUntilMs() > 0) != (s.GetBatch() != "") && (s.GetSignal() == "" || s.GetBatch() == "" && validStep(s.GetSignal(), nil))
+		return cmp.Or(need(s.GetLease() != nil, errNoLease), need(once, errStep))
+	case *fsmpb.Mutation_SendSignal:
+		s := op.SendSignal
+		known := len(s.GetId()) <= signalIDMax && utf8.ValidString(s.GetId()) && (len(s.GetLink()) == 0 || len(s.GetLink()) == sha256.Size)
+		return need(known && validStep(s.GetName(), s.GetValue()), errStep)
+	case *fsmpb.Mutation_MakeLink:
+		return need(validStep(op.MakeLink.GetSignal(), nil) && len(op.MakeLink.GetHash()) == sha256.Size && op.MakeLink.GetUntilMs() > 0, errStep)
+	case *fsmpb.Mutation_ReserveArtefact:
+		return cmp.Or(artefacts.CheckReserve(op.ReserveArtefact), usage.CheckQuota(op.ReserveArtefact.GetQuota()))
+	case *fsmpb.Mutation_AttachArtefact:
+		return cmp.Or(need(op.AttachArtefact.GetLease() != nil, errNoLease), artefacts.CheckNamed([]*fsmpb.NamedArtefact{op.AttachArtefact.GetArtefact()}))
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:
@@ -129,12 +149,12 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_StateChecked:
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
 	case *fsmpb.Mutation_PutCron:
-		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed && op.PutCron.Job.GetUnique().GetOnConflict() == 0
+		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed && op.PutCron.Job.GetUnique().GetOnConflict() == 0 && len(op.PutCron.Job.GetArtefacts()) == 0
 		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()), CheckCronHeaders(op.PutCron.GetJob().GetHeaders()))
 	case *fsmpb.Mutation_CreateToken:
 		t := op.CreateToken.GetToken()
 		fresh := t.GetCreatedMs() == 0 && t.GetUsedMs() == 0 && op.CreateToken.GetOverlapMs() >= 0
-		return cmp.Or(need(fresh, errTokenValue), checkToken(t))
+		return cmp.Or(need(fresh, tokens.ErrValue), tokens.Check(t))
 	case *fsmpb.Mutation_RevokeToken:
 		return need(op.RevokeToken.GetOverlapMs() >= 0, errNewValue)
 	case *fsmpb.Mutation_PutHook:
@@ -148,6 +168,9 @@ func checkMutation(m *fsmpb.Mutation) error {
 }
 
 func checkEnqueue(op *fsmpb.Enqueue) error {
+	if p := op.GetParent(); p != nil && p.Lease == nil {
+		return errNoLease
+	}
 	for _, n := range op.GetJobs() {
 		if err := checkNewJob(n); err != nil {
 			return err
@@ -157,7 +180,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return cmp.Or(need(b.Callback.GetUnique().GetOnConflict() == 0, errNewValue), checkQuota(b.Quota), checkNewJob(b.Callback))
+		return cmp.Or(need(b.Callback.GetUnique().GetOnConflict() == 0 && len(b.Callback.GetArtefacts()) == 0, errNewValue), usage.CheckQuota(b.Quota), checkNewJob(b.Callback))
 	}
 	return nil
 }
@@ -165,14 +188,14 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 func checkNewJob(n *fsmpb.NewJob) error {
 	u := n.GetUnique()
 	known := u.GetOnConflict() < job.NumConflicts && (u.GetOnConflict() == 0 || u.GetScope() == uint32(UniqueWaiting)) && n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < job.NumScopes &&
-		n.GetAfterFailure() < job.NumAfters
+		n.GetAfterFailure() < job.NumAfters && (len(n.GetAfterNames()) == 0 || len(n.GetAfterNames()) == len(job.Distinct(n.GetAfter())))
 	if !known {
 		return errNewValue
 	}
-	if err := cmp.Or(onerror.Check(n.GetOnError()), job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders())); err != nil {
+	if err := cmp.Or(onerror.Check(n.GetOnError()), job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders()), artefacts.CheckNamed(n.GetArtefacts())); err != nil {
 		return err
 	}
-	return checkQuota(n.GetQuota())
+	return usage.CheckQuota(n.GetQuota())
 }
 
 func checkChange(op *fsmpb.Change) error {

@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -42,6 +43,10 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "é", true), setQuiet("w", true),
 		{Op: &fsmpb.Mutation_EditJob{EditJob: &fsmpb.EditJob{Id: "a", Payload: []byte("2"), Tags: &fsmpb.Tags{Tags: []string{"x"}}, Quota: &fsmpb.Quota{Account: "q"}, Limits: &fsmpb.Limits{Limits: []string{"k"}}}}},
 		setLimit("k*", &fsmpb.LimitRule{Running: 1, RateMilli: 2, Burst: 3}), throttleLimit("k", 5, "w", &fsmpb.Lease{JobId: "a", Token: 1}),
+		storeStep("w", "a", 1, "s", "1"), suspend("w", "a", 1, 9, "go"), sendSignal("a", "go", "i", "2"), makeLink("a", "go", bytes.Repeat([]byte{1}, 32), 9),
+		retryFlow("full", true),
+		reserveArtefact("file", 5, 9000, &fsmpb.Quota{Account: "q"}), attachArtefact("w", "a", 1, "n", "file"),
+		{Op: &fsmpb.Mutation_DropArtefacts{DropArtefacts: &fsmpb.DropArtefacts{Ids: []string{"file"}}}},
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have
@@ -51,6 +56,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 	}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
 	b.Mutations[0].GetEnqueue().Scope = &fsmpb.Scope{Types: []string{"t"}, Groups: []string{"*"}}
+	b.Mutations[0].GetEnqueue().Parent = &fsmpb.Parent{Worker: "w", Lease: &fsmpb.Lease{JobId: "a", Token: 1}}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
 	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs, fullJob("full", "b"))
 	b.Mutations[2].GetHeartbeat().Leases[0].Progress = &fsmpb.Progress{Percent: 50, Message: "half"}
@@ -74,8 +80,11 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1}, StartBeforeMs: 10, RetainMs: 11, OnError: []*fsmpb.OnError{{Class: "smtp", Dead: true}},
 		Limits: []string{"k", "l"}, Sequence: "s",
 	}
+	if id == "full" {
+		n.Artefacts = []*fsmpb.NamedArtefact{{Name: "n", Id: "other"}}
+	}
 	if batch != "" {
-		n.After = []string{"a"}
+		n.After, n.AfterNames, n.AfterBatches, n.Step = []string{"a"}, []string{"first"}, []string{batch}, "step"
 	}
 	return n
 }
@@ -274,6 +283,21 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		setLimit("", nil), setLimit("a*b", nil), setLimit("**", nil), setLimit(long[:fsm.LimitNameMax+1], nil), setLimit("\xff*", nil),
 		setLimit("a", &fsmpb.LimitRule{Running: -1}), setLimit("a", &fsmpb.LimitRule{RateMilli: -1}), setLimit("a", &fsmpb.LimitRule{Burst: -1}),
 		throttleLimit("", 1, "", nil), throttleLimit("a*", 1, "", nil),
+		{Op: &fsmpb.Mutation_StoreStep{StoreStep: &fsmpb.StoreStep{Name: "s"}}},
+		{Op: &fsmpb.Mutation_Suspend{Suspend: &fsmpb.Suspend{UntilMs: 1}}},
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Parent: &fsmpb.Parent{Worker: "w"}}}},
+		storeStep("w", "a", 1, "", "1"), storeStep("w", "a", 1, long[:fsm.StepNameMax+1], "1"), storeStep("w", "a", 1, "\xff", "1"),
+		storeStep("w", "a", 1, "s", strings.Repeat("x", fsm.StepValueMax+1)),
+		suspend("w", "a", 1, 0, ""), suspend("w", "a", 1, -1, "go"), suspend("w", "a", 1, 1, "\xff"), suspend("w", "a", 1, 0, "go"),
+		{Op: &fsmpb.Mutation_Suspend{Suspend: &fsmpb.Suspend{Lease: &fsmpb.Lease{}, Batch: "b", UntilMs: 1}}},
+		{Op: &fsmpb.Mutation_Suspend{Suspend: &fsmpb.Suspend{Lease: &fsmpb.Lease{}, Batch: "b", Signal: "go"}}},
+		sendSignal("a", "", "", "1"), sendSignal("a", "go", long[:129], "1"), sendSignal("a", "go", "\xff", "1"),
+		sendSignal("a", "go", "", strings.Repeat("x", fsm.StepValueMax+1)),
+		{Op: &fsmpb.Mutation_SendSignal{SendSignal: &fsmpb.SendSignal{Name: "go", Link: []byte("short")}}},
+		makeLink("a", "", make([]byte, 32), 1), makeLink("a", "go", []byte("short"), 1), makeLink("a", "go", make([]byte, 32), 0),
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", After: []string{"b", "b"}, AfterNames: []string{"x", "y"}}}}}},
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", AfterFailure: uint32(fsm.AfterOnly) + 1}}}}},
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: "a", CallbackOn: uint32(fsm.CallbackFailed) + 1}}}},
 		alert(&fsmpb.SetAlert{Subject: "503 \xff"}), alert(&fsmpb.SetAlert{Text: "503 \xff"}), // no state with them could be restored
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {

@@ -34,6 +34,8 @@ const (
 	Replaced        // a waiting job with the unique key has got the fields of the new one
 	TooManyLimits   // too many patterns have rules
 	TooManyWaiting  // too many jobs wait in the type
+	TooManySteps    // too many or too large steps, signals, links or artefacts of a job
+	NoSuchArtefact  // an artefact is not reserved
 
 	TooManyTokens // the state has TokensMax tokens
 	TokenExpired  // the token would have expired already
@@ -75,6 +77,8 @@ var codes = [numCodes]struct{ name, text string }{
 	Replaced:          {"replaced", ""},
 	TooManyLimits:     {"too_many_limits", "too many patterns have rules; remove some"},
 	TooManyWaiting:    {"too_many_waiting", "too many jobs wait in the type to sort them by another ageing; change it when fewer wait"},
+	TooManySteps:      {"too_many_steps", "the job has too many steps, signals, links or artefacts, or they are too large together"},
+	NoSuchArtefact:    {"no_such_artefact", "an artefact does not exist, has a job already, or its reservation has ended; upload the file again"},
 	TooManyTokens:     {"too_many_tokens", "too many tokens; revoke some"},
 	TokenExpired:      {"token_expired", "the token would have expired already; choose a later expiry"},
 	TooManyTokenJobs:  {"too_many_token_jobs", "too many jobs of this token have not ended (its quota maxJobs); try again when some have"},

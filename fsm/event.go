@@ -26,7 +26,7 @@ const ActorMax = outbox.ActorMax
 // EventKind is the kind of an Event.
 type EventKind uint8
 
-// The kinds of events. The kinds up to JobEdited, and CronFired, have a job. The job
+// The kinds of events. The kinds up to JobSignalled, and CronFired, have a job. The job
 // of CronFired is the one that the schedule enqueued.
 const (
 	// JobChanged is a change of the status, given by From, Job.Status and AttemptEnd.
@@ -36,6 +36,7 @@ const (
 	JobCancelled           // its cancellation was requested while it runs
 	JobRemoved             // deleted, or past its retention
 	JobEdited              // a request changed its fields
+	JobSignalled           // it was sent a signal; Text is the name
 	BrokerRegistered
 	WorkerRegistered
 	WorkerDied

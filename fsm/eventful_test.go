@@ -29,6 +29,9 @@ func eventful(t testing.TB) *fsm.Machine {
 			t.Fatalf("an eventful machine has no job that is %v", s)
 		}
 	}
+	if d := m.Job("s1").Details(); len(d.Steps)*len(d.Signals)*len(d.Links) == 0 || d.Awaits == "" || !m.Job("only").Details().FailedBefore {
+		t.Fatal("an eventful machine has no job that is suspended, or none that runs after a failure")
+	}
 	return m
 }
 
@@ -59,6 +62,7 @@ func eventfulPast() []*fsmpb.Batch {
 		batch(1003, waitersOf("a"), progress("w", "b", 50), changeOf(fsm.CancelJobs, "b", "later"),
 			completeWithLog("w", "a", 0, "said"), fail("w", "c", 0, "too bad", true), fail("w", "d", 0, "once more", false),
 			complete("w", "o", 0), complete("w", "a", 0)),
+		batch(1500, suspended("b")...),
 		batch(2000,
 			&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
 				Name: "c", DueMs: 2000, AtMs: 2000, NextMs: 3000, JobId: "fired",
@@ -67,6 +71,19 @@ func eventfulPast() []*fsmpb.Batch {
 			changeOf(fsm.RetryJobs, "later"), changeOf(fsm.CancelJobs, "triggered"),
 			enqueueAt(90_000, "much later"),
 			setLimit("k*", &fsmpb.LimitRule{Running: 1}), throttleLimit("k1", 5000, "", nil), limitedJob("t", "x", "parked", "k1", "l")),
+	}
+}
+
+// suspended makes two jobs that wait for a signal and for the end of a batch, with all that a job keeps, and one that was enqueued
+// to run only after the batch has failed.
+func suspended(batch string) []*fsmpb.Mutation {
+	only := enqueueType("suspended", "only")
+	n := only.GetEnqueue().Jobs[0]
+	n.After, n.AfterNames, n.AfterBatches, n.AfterFailure, n.Step = []string{"c", "d"}, []string{"dead", "alive"}, []string{batch}, uint32(fsm.AfterOnly), "last"
+	return []*fsmpb.Mutation{
+		enqueueType("suspended", "s1", "s2"), claim("w", 2, "suspended"),
+		storeStep("w", "s1", 0, "fetch", "1"), sendSignal("s1", "early", "i", "2"), makeLink("s1", "go", make([]byte, 32), 90_000),
+		suspend("w", "s1", 0, 90_000, "go"), suspendUntilEnd("w", "s2", 0, batch), only,
 	}
 }
 

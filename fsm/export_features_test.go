@@ -2,27 +2,29 @@ package fsm
 
 import (
 	"slices"
-	"strings"
+
+	"osqueue/fsm/answers"
+	"osqueue/fsm/timers"
 )
 
 // PutOff returns the kinds of work that fell due and that the last entry had no budget
 // for.
 func (m *Machine) PutOff() (kinds []string) {
-	names := map[timerKind]string{
-		timerDue: "job due", timerLease: "lease", timerWorker: "worker", timerTimeout: "timeout",
-		timerPermit: "permit", timerRetain: "retention",
-		timerLimit: "limit", timerExpiry: "expiry",
+	names := map[timers.Kind]string{
+		timers.Due: "job due", timers.Lease: "lease", timers.Worker: "worker", timers.Timeout: "timeout",
+		timers.Permit: "permit", timers.Retain: "retention",
+		timers.Limit: "limit", timers.Expiry: "expiry",
 	}
-	m.timers.Scan(func(t timer) bool {
-		if t.at > m.meta.NowMs {
+	m.timers.Scan(func(t timers.Timer) bool {
+		if t.At > m.meta.NowMs {
 			return false
 		}
 		if m.exactly(t) {
-			kinds = append(kinds, names[t.kind])
+			kinds = append(kinds, names[t.Kind])
 		}
 		return true
 	})
-	if m.waits.unsettled.Len() > 0 {
+	if _, ok := m.waits.First(); ok {
 		kinds = append(kinds, "waiters")
 	}
 	return kinds
@@ -30,14 +32,14 @@ func (m *Machine) PutOff() (kinds []string) {
 
 // exactly reports whether something falls due at the time of the timer: the timer of a
 // lease, timeout or worker may be early.
-func (m *Machine) exactly(t timer) bool {
-	switch t.kind {
-	case timerLease:
-		return leaseEnd(m.meta, m.ids.Get(t.key)) <= m.meta.NowMs
-	case timerTimeout:
-		return timeoutEnd(m.meta, m.ids.Get(t.key)) <= m.meta.NowMs
-	case timerWorker:
-		w, _ := m.workers.Get(&Worker{Name: t.key})
+func (m *Machine) exactly(t timers.Timer) bool {
+	switch t.Kind {
+	case timers.Lease:
+		return timers.LeaseEnd(m.meta, m.ids.Get(t.Key)) <= m.meta.NowMs
+	case timers.Timeout:
+		return timers.TimeoutEnd(m.meta, m.ids.Get(t.Key)) <= m.meta.NowMs
+	case timers.Worker:
+		w, _ := m.workers.Get(&Worker{Name: t.Key})
 		return workerEnd(m.meta, w) <= m.meta.NowMs
 	}
 	return true
@@ -52,7 +54,7 @@ func (m *Machine) Features() (names []string) {
 	}
 	note("workers", m.workers.Len() > 0)
 	m.workers.Scan(func(w *Worker) bool { note("quiet workers", w.Quiet()); note("gone workers", w.Gone()); return true })
-	note("claims", m.claims.records.Len() > 0)
+	note("claims", m.claims.Records.Len() > 0)
 	note("turns of groups", m.types.turns.Len() > 0)
 	note("rules of limits", m.types.limits.rules > 0)
 	note("parked lanes", m.types.limits.parked.Len() > 0)
@@ -65,7 +67,7 @@ func (m *Machine) Features() (names []string) {
 	note("schedules", m.crons.Len() > 0)
 	note("batches", m.batches.Len() > 0)
 	note("dependencies", m.counts[Blocked] > 0)
-	note("unique keys", m.uniques.holders.Len() > 0)
+	note("unique keys", m.uniques.Holders.Len() > 0)
 	note("unique keys for a period", m.uniques.Len() > 0)
 	note("cancelled jobs", m.counts[Cancelled] > 0)
 	m.batches.Scan(func(b *JobBatch) bool { note("callbacks", b.Callback != nil && !b.Called); return true })
@@ -74,8 +76,8 @@ func (m *Machine) Features() (names []string) {
 		note("runs of schedules", slices.ContainsFunc(c.Runs, func(r *CronRun) bool { return r.Status != 0 }))
 		return true
 	})
-	m.requests.records.Scan(func(r *RequestRecord) bool {
-		removed := strings.HasPrefix(r.Key, removedPrefix)
+	m.requests.Records.Scan(func(r *RequestRecord) bool {
+		removed := answers.RemovedJob(r) != nil
 		note("requests", !removed)
 		note("removed jobs", removed)
 		return true

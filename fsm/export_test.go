@@ -7,17 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"osqueue/fsm/answers"
 	"osqueue/fsm/btree"
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/recordio"
+	"osqueue/fsm/timers"
 )
 
 // The internal constants that the tests of behaviour use.
 const (
-	ClaimMemoryMs      = claimMemoryMs
-	ClaimsPerWorkerMax = claimsPerWorkerMax
-	ClaimsMax          = claimsMax
+	ClaimMemoryMs      = answers.ClaimMemoryMs
+	ClaimsPerWorkerMax = answers.ClaimsPerWorkerMax
+	ClaimsMax          = answers.ClaimsMax
 	ClaimJobsMax       = claimJobsMax
 	ClaimBytesMax      = claimBytesMax
 	RecordMax          = recordio.RecordMax
@@ -72,7 +74,7 @@ func (m *Machine) CheckIndexes() error {
 	return errors.Join(
 		m.checkCurrent(),
 		m.checkTimers(fresh),
-		m.checkClaims(fresh),
+		m.checkClaims(),
 		m.checkScalars(),
 	)
 }
@@ -82,7 +84,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 	err := errors.Join(
 		addAll(m.jobs, func(j *Job) error { c := Bare(j); return b.AddJob(&c) }),
 		addAll(m.workers.Tree, b.AddWorker),
-		addAll(m.claims.records, b.AddClaim),
+		addAll(m.claims.Records, b.AddClaim),
 		addAll(m.types.settings, b.AddQueue),
 		addAll(m.types.limits.records, b.AddLimit),
 		addAll(m.types.limits.parked, b.AddLane),
@@ -90,11 +92,12 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.crons.Tree, b.AddCron),
 		addAll(m.batches.Tree, b.AddBatch),
 		addAll(m.uniques.Tree, b.AddHold),
-		addAll(m.requests.records, b.AddRequest),
+		addAll(m.requests.Records, b.AddRequest),
 		addAll(m.tokens.Tree, b.AddToken),
 		addAll(m.figures.Tree, b.AddFigures),
 		addEach(m.hooks.Hooks, func(h *outbox.Hook) error { return b.addHook(h.Hook) }),
 		addEach(m.hooks.AllHookEvents, b.addHookEvent),
+		addEach(m.artefacts.AllArtefacts, b.addArtefact),
 	)
 	return b.Machine(), err
 }
@@ -110,36 +113,21 @@ func addEach[T any](scan func(func(T) bool), add func(T) error) (err error) {
 func (m *Machine) derived() []string {
 	var lines []string
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	note("counts %v, %d bytes, %d of records, %d of workers, requests of weight %d", m.counts, m.bytes, m.usage.records, m.usage.workers, m.requests.weight)
-	for _, name := range slices.Sorted(maps.Keys(m.usage.accounts)) {
-		note("account %q: %d records, open %+v", name, m.usage.accounts[name].all, m.usage.accounts[name].open)
-	}
-	m.requests.shares.Scan(func(s *requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
+	note("counts %v, %d bytes, %s", m.counts, m.bytes, &m.usage)
 	m.types.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
 	m.types.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
-	m.uniques.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
-	m.uniques.Due(func(h *Hold) bool { note("hold %v", h); return true })
-	m.waits.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
-	m.waits.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
-	m.waits.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
+	note("%s", &m.uniques)
+	note("%s", &m.waits)
 	m.crons.Due(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAtMs); return true })
 	m.batches.Due(func(b *JobBatch) bool { note("idle %s since %d", b.Id, idleSince(b)); return true })
 	m.hooks.Hooks(func(h *outbox.Hook) bool {
 		note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes)
 		return true
 	})
-	m.tokens.Due(func(t *Token) bool { note("token %s ends at %d", t.Id, t.ExpiresMs); return true })
-	for _, id := range slices.Sorted(maps.Keys(m.tokens.byID)) {
-		note("token %s: %v", id, m.tokens.byID[id])
-	}
-	for _, id := range slices.Sorted(maps.Keys(m.waits.waited)) {
-		note("waited %s: %+v", id, m.waits.waited[id])
-	}
-	for _, key := range slices.Sorted(maps.Keys(m.requests.byKey)) {
-		note("request %s: %d", key, m.requests.byKey[key].AtMs)
-	}
+	note("%s", &m.tokens)
+	note("%s%s", &m.requests, &m.claims)
 	m.types.limits.keys.Scan(func(k *limitKey) bool {
 		note("limit %q: %d run, rule %v, record %v, %d lines", k.name, k.running, k.rule, k.record, len(k.lines))
 		return true
@@ -217,12 +205,12 @@ func (m *Machine) checkTimers(fresh *Machine) error {
 	if m.timers.Len() != fresh.timers.Len() {
 		return fmt.Errorf("%d timers, anew %d", m.timers.Len(), fresh.timers.Len())
 	}
-	exact := make(map[timer]int64)
-	fresh.timers.Scan(func(t timer) bool { exact[timer{kind: t.kind, key: t.key}] = t.at; return true })
+	exact := make(map[timers.Timer]int64)
+	fresh.timers.Scan(func(t timers.Timer) bool { exact[timers.Timer{Kind: t.Kind, Key: t.Key}] = t.At; return true })
 	var err error
-	m.timers.Scan(func(t timer) bool {
-		at, ok := exact[timer{kind: t.kind, key: t.key}]
-		if stands := m.timerOf(t); !ok || t.at > at || t.at != stands {
+	m.timers.Scan(func(t timers.Timer) bool {
+		at, ok := exact[timers.Timer{Kind: t.Kind, Key: t.Key}]
+		if stands := m.timerOf(t); !ok || t.At > at || t.At != stands {
 			err = fmt.Errorf("timer %+v: due at %d (known: %v), said to stand at %d", t, at, ok, stands)
 		}
 		return err == nil
@@ -230,39 +218,34 @@ func (m *Machine) checkTimers(fresh *Machine) error {
 	return err
 }
 
-func (m *Machine) timerOf(t timer) int64 {
-	switch t.kind {
-	case timerDue:
-		return m.ids.Get(t.key).RunAt
-	case timerExpiry:
-		return m.ids.Get(t.key).ExpiresAt()
-	case timerLease:
-		return m.ids.Get(t.key).Execution().TimerAt
-	case timerTimeout:
-		return m.ids.Get(t.key).Det.TimerAt
-	case timerPermit:
-		return m.types.queues[t.key].permitAt
-	case timerRetain:
-		return m.types.queues[t.key].retainAt
-	case timerResume:
-		return m.types.queues[t.key].resumeAt
-	case timerLimit:
-		return m.types.limits.find(t.key).timerAt
+func (m *Machine) timerOf(t timers.Timer) int64 {
+	switch t.Kind {
+	case timers.Due:
+		return m.ids.Get(t.Key).RunAt
+	case timers.Expiry:
+		return m.ids.Get(t.Key).ExpiresAt()
+	case timers.Lease:
+		return m.ids.Get(t.Key).Execution().TimerAt
+	case timers.Timeout:
+		return m.ids.Get(t.Key).Det.TimerAt
+	case timers.Permit:
+		return m.types.queues[t.Key].permitAt
+	case timers.Retain:
+		return m.types.queues[t.Key].retainAt
+	case timers.Resume:
+		return m.types.queues[t.Key].resumeAt
+	case timers.Limit:
+		return m.types.limits.find(t.Key).timerAt
 	}
-	return m.workers.timerAt[t.key]
+	return m.workers.timerAt[t.Key]
 }
 
-func (m *Machine) checkClaims(fresh *Machine) error {
-	same := func(a, b []*ClaimRecord) bool { return slices.Equal(a, b) }
-	if !maps.EqualFunc(m.claims.byWorker, fresh.claims.byWorker, same) {
-		return fmt.Errorf("claims by worker %v, anew %v", m.claims.byWorker, fresh.claims.byWorker)
-	}
-	if !maps.Equal(m.claims.byRequest, fresh.claims.byRequest) {
-		return fmt.Errorf("claims by request %v, anew %v", m.claims.byRequest, fresh.claims.byRequest)
-	}
-	for worker, own := range m.claims.byWorker {
-		if len(own) == 0 || len(own) > claimsPerWorkerMax {
-			return fmt.Errorf("worker %q has %d claims", worker, len(own))
+func (m *Machine) checkClaims() error {
+	of := make(map[string]int)
+	m.claims.Records.Scan(func(r *ClaimRecord) bool { of[r.Worker]++; return true })
+	for worker, n := range of {
+		if n > answers.ClaimsPerWorkerMax {
+			return fmt.Errorf("worker %q has %d claims", worker, n)
 		}
 	}
 	return nil
@@ -273,14 +256,38 @@ func (m *Machine) checkScalars() error {
 		_, count := m.types.retention(q, false)
 		n := int64(0)
 		q.scanRetained(func(i int, _ *Job) bool { n += int64(1 - i/2); return true })
-		if over := n - max(count, 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
+		_, unsettled := m.waits.First()
+		if over := n - max(count, 0); over > 0 && !unsettled && m.max.retire == retireMax {
 			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
 		}
+	}
+	stuck := 0
+	m.jobs.Scan(func(j *Job) bool {
+		for _, on := range j.Details().Waits {
+			if s := m.settledAs(on); j.Status == Blocked && job.FailureOf(j, on) == AfterBlock && (s == Dead || s == Cancelled || s == Expired) {
+				stuck++
+			}
+		}
+		return true
+	})
+	if m.Stuck() != stuck {
+		return fmt.Errorf("%d jobs are stuck, counted %d", stuck, m.Stuck())
 	}
 	if floor := tokenFloor(m.meta.Epoch); m.meta.LastToken < floor {
 		return fmt.Errorf("token %d is below the floor %d of the epoch", m.meta.LastToken, floor)
 	}
 	return nil
+}
+
+// settledAs returns the status of a job or batch that others wait for; 0 if it was removed.
+func (m *Machine) settledAs(on string) Status {
+	if batch, ok := job.BatchOf(on); ok {
+		return batchStatus(m.batches.Find(&JobBatch{Id: batch}))
+	}
+	if j := m.ids.Get(on); j != nil {
+		return j.Status
+	}
+	return 0
 }
 
 // QuietMs is how long a quiet worker that is dead is kept.

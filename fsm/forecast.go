@@ -22,7 +22,7 @@ func (m *Machine) NewForecast(nowMs int64, found func(jobType string, n int)) *F
 
 // Add adds a mutation to the entry.
 func (f *Forecast) Add(mut *fsmpb.Mutation) {
-	if mut.Request != nil && f.m.requests.byKey[mut.Request.Key] != nil {
+	if mut.Request != nil && f.m.requests.Of(mut.Request.Key) != nil {
 		return // a repetition
 	}
 	switch op := mut.Op.(type) {
@@ -50,10 +50,10 @@ func (f *Forecast) Add(mut *fsmpb.Mutation) {
 func (f *Forecast) enqueue(op *fsmpb.Enqueue) {
 	jobType, n := "", 0
 	for _, j := range op.Jobs {
-		if j.RunAtMs > f.nowMs || len(j.After) > 0 || f.m.ids.Get(j.Id) != nil {
+		if j.RunAtMs > f.nowMs || len(j.After) > 0 || len(j.AfterBatches) > 0 || f.m.ids.Get(j.Id) != nil {
 			continue
 		}
-		if key := uniqueKey(j); key != "" && f.m.uniques.holder(f.m.ids, j.Type, key) != nil {
+		if key := uniqueKey(j); key != "" && f.m.uniques.Holder(f.m.ids, j.Type, key) != nil {
 			continue
 		}
 		if j.Type != jobType {

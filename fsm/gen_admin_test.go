@@ -14,7 +14,7 @@ import (
 // change is of jobs by their ids, or by a filter from where the last one
 // stopped.
 func (w *workload) change(t *rapid.T) *fsmpb.Mutation {
-	op := &fsmpb.Change{Kind: uint32(pick(t, changeKinds, "change"))}
+	op := &fsmpb.Change{Kind: uint32(pick(t, changeKinds, "change")), Fresh: once(t, 3, "fresh")}
 	if rapid.Bool().Draw(t, "by filter") {
 		op.Filter, op.Limit = w.filter(t), pick(t, []uint32{1, 2, 0, 5, math.MaxUint32}, "limit")
 	} else {
@@ -282,7 +282,7 @@ func (w *workload) triggerCron(t *rapid.T) *fsmpb.Mutation {
 func (w *workload) group(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.Group{}
 	for range roll(t, 5, "members") {
-		kinds := []drawn{w.complete, w.fail, w.heartbeat, w.release}
+		kinds := []drawn{w.complete, w.fail, w.heartbeat, w.release, w.storeStep, w.suspend}
 		if once(t, 8, "other") {
 			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce, w.throttleLimit, w.setLimit}
 		}

@@ -27,6 +27,10 @@ func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
 		}
 		op.Jobs = append(op.Jobs, n)
 	}
+	if once(t, 8, "a parent") {
+		worker, l := w.report(t)
+		op.Parent = &fsmpb.Parent{Worker: worker, Lease: l, Owner: pick(t, []uint64{0, 0, 1}, "owner")}
+	}
 	if once(t, 6, "a scope") {
 		op.Scope = &fsmpb.Scope{
 			Types:  pick(t, [][]string{nil, {"*"}, jobTypes[:1], jobTypes[1:]}, "scope of types"),
@@ -41,7 +45,10 @@ func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
 	if b := w.batches[id]; b != nil && !once(t, 8, "another batch") {
 		return proto.CloneOf(b)
 	}
-	b := &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 2, "callback on")), Quota: w.recordQuota(t)}
+	b := &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 3, "callback on")), Quota: w.recordQuota(t)}
+	if once(t, 6, "of a parent") {
+		b.Parent = pick(t, []string{"p1", "p2"}, "parent")
+	}
 	if !once(t, 3, "no callback") {
 		b.Callback = w.content(t, roll(t, idCount, "like"))
 		b.Callback.Id = "call-" + id
@@ -51,7 +58,7 @@ func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
 		case 10:
 			b.Callback.Batch = pick(t, batchIDs, "batch")
 		case 9:
-			b.Callback.After = []string{w.someJob(t, nil)}
+			b.Callback.After, b.Callback.AfterBatches, b.Callback.Step = []string{w.someJob(t, nil)}, []string{"b1"}, "s1"
 		}
 	}
 	if w.batches == nil {
@@ -84,7 +91,13 @@ func (w *workload) newJob(t *rapid.T, op *fsmpb.Enqueue) *fsmpb.NewJob {
 		for range 1 + roll(t, 3, "afters") {
 			n.After = append(n.After, w.someJob(t, op))
 		}
-		n.AfterFailure = uint32(roll(t, 3, "after failure"))
+		n.AfterFailure = uint32(roll(t, 4, "after failure"))
+	}
+	if once(t, 12, "after batches") {
+		for range 1 + roll(t, 2, "batches") {
+			n.AfterBatches = append(n.AfterBatches, w.someBatch(t))
+		}
+		n.AfterFailure = uint32(roll(t, 4, "after failure"))
 	}
 	w.distort(t, n)
 	if w.contents == nil {
@@ -165,6 +178,12 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 		u.OnConflict = uint32(1 + roll(t, 2, "conflict"))
 		u.WaitMs, u.MaxWaitMs = odd(t, rapid.SampledFrom([]int64{10, 50, 0}), "wait"), pick(t, []int64{0, 30, 100}, "max wait")
 	}
+	if once(t, 8, "with names") {
+		for i := range withoutRepetitions(n.After) {
+			n.AfterNames = append(n.AfterNames, fmt.Sprint("n", i))
+		}
+		n.Step = pick(t, stepNames, "step")
+	}
 	if once(t, 6, "in a sequence") {
 		n.Sequence = pick(t, []string{"s", "t"}, "sequence")
 	}
@@ -185,7 +204,7 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	case 193:
 		n.Tags = []string{"t1", "t2", "t1"}
 		n.Headers = []*fsmpb.Header{{Name: "traceparent", Value: pick(t, []string{"1", "2"}, "trace")}, {Name: "x"}}
-	case 189, 188, 187, 186, 185, 184, 183, 182, 181, 180:
+	case 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176:
 		n.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxJobs: pick(t, []int64{0, 1, 3}, "quota jobs"), MaxBytes: pick(t, []int64{0, 2, 5}, "quota bytes")}
 	case 192:
 		n.Batch = pick(t, batchIDs, "batch")

@@ -28,6 +28,10 @@ type workload struct {
 	specs    map[string]*fsmpb.PutCron
 	sent     []*fsmpb.Mutation // the last ones with a request key
 	cursor   fsm.Place         // where the last change by filter stopped
+
+	suspended []wait            // the last jobs that were suspended for a signal
+	links     []*fsmpb.MakeLink // the last ones made
+	flows     []string          // ids of the last batches with jobs that run after each other
 }
 
 type grant struct {
@@ -98,6 +102,7 @@ func (w *workload) learnOne(mut *fsmpb.Mutation, r fsm.Result) {
 			w.leases = append(w.leases, grant{c.Worker, j.ID, j.Execution().Token})
 		}
 	}
+	w.learnWaits(mut, r)
 	if mut.GetChange().GetFilter() != nil {
 		w.cursor = r.Next
 	}
@@ -112,6 +117,9 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	}
 	if once(t, 12, "lanes") {
 		b.Mutations = append(b.Mutations, w.lanes(t)...)
+	}
+	if once(t, 12, "flow") {
+		b.Mutations = append(b.Mutations, w.flow(t)...)
 	}
 	if once(t, 30, "check the state") {
 		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
@@ -174,7 +182,7 @@ func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	if w.crowded && once(t, 12, "limit") {
 		return pick(t, []drawn{w.setRate, w.setLimit}, "of")(t)
 	}
-	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.editJob, w.setQueue, w.setQueue, w.setLimit, w.throttleLimit, w.throttleLimit, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
+	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.editJob, w.setQueue, w.setQueue, w.setLimit, w.throttleLimit, w.throttleLimit, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete, w.storeStep, w.suspend, w.suspend, w.sendSignal, w.sendSignal, w.makeLink, w.retryFlow, w.retryFlow}
 	rarely := []drawn{w.registerWorker, w.workerDead, w.setQuiet, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.token, w.token, w.hook, w.hook, w.hook}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:

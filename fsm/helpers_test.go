@@ -14,6 +14,8 @@ var (
 	heartbeat, heartbeatByName                          = script.Heartbeat, script.HeartbeatByName
 	complete, completeWithLog, forceComplete            = script.Complete, script.CompleteWithLog, script.ForceComplete
 	fail, release                                       = script.Fail, script.Release
+	storeStep, suspend, suspendUntilEnd                 = script.StoreStep, script.Suspend, script.SuspendUntilEnd
+	sendSignal, makeLink, retryFlow                     = script.SendSignal, script.MakeLink, script.RetryFlow
 	registerWorker, setQuiet, workerDead                = script.RegisterWorker, script.SetQuiet, script.WorkerDead
 	registerBroker, raiseLevel                          = script.RegisterBroker, script.RaiseLevel
 	announce, checkState, stateChecked                  = script.Announce, script.CheckState, script.StateChecked

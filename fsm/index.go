@@ -1,6 +1,9 @@
 package fsm
 
-import "osqueue/fsm/figures"
+import (
+	"osqueue/fsm/figures"
+	"osqueue/fsm/timers"
+)
 
 // labels calls fn for every label of j.
 func labels(j *Job, fn func(label)) {
@@ -15,12 +18,16 @@ func labels(j *Job, fn func(label)) {
 	}
 }
 
-// put stores j, which replaces old (nil for a new job), in every index.
+// put stores j, which replaces old (nil for a new job), in every index. Only a scheduled job awaits a signal.
 func (e *entry) put(old, j *Job) {
+	if j.Status != Scheduled && j.Details().Awaits != "" {
+		j.ChangeDetails(func(d *Details) { d.Awaits = "" })
+	}
 	from := Status(0)
 	if old == nil {
 		e.ids.Add(j, e.ids.Hash(j.ID)) // the enqueue has found no job with the id
-		e.waits.addDependents(j)
+		e.waits.Add(j)
+		dependencies{e.Machine}.reviewAfter(j)
 	} else {
 		e.ids.Put(j)
 		if from = old.Status; from == j.Status {
@@ -48,8 +55,11 @@ func (e *entry) put(old, j *Job) {
 	case Cancelled, Expired:
 		e.meta.CancelledTotal++
 	}
+	if old != nil {
+		dependencies{e.Machine}.changed(old, j)
+	}
 	if from == 0 || from.Ended() || j.Status.Ended() {
-		e.waits.consider(j.ID, j.Status)
+		e.waits.Consider(j.ID, j.Status)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
 		e.countInBatch(j, from, j.Status)
@@ -59,12 +69,18 @@ func (e *entry) put(old, j *Job) {
 	}
 }
 
-// putEndedAgain stores j in place of old, which ended in the same status, but at another
-// time and with another result.
-func (e *entry) putEndedAgain(old, j *Job) {
-	e.unindex(old)
-	e.ids.Put(j)
-	e.index(j)
+// putAnew stores j in place of old, which has the same status, as if it had come to it again: a job that ended at another
+// time and with another result, or one that waits again for others. An available job keeps its group's turn.
+func (e *entry) putAnew(old, j *Job) {
+	if j.Status == Unclaimed {
+		e.timers.Expiry(old, false)
+		e.timers.Expiry(j, true)
+		e.reindex(old, j)
+	} else {
+		e.unindex(old)
+		e.ids.Put(j)
+		e.index(j)
+	}
 	e.events = append(e.events, Event{Job: j, From: old.Status})
 }
 
@@ -77,13 +93,13 @@ func (m *Machine) replace(old, j *Job) {
 	case InProgress:
 		m.running.Set(j)
 	case Blocked:
-		m.countWaits(old, j.Details().Waits, -1)
+		dependencies{m}.count(old, j.Details().Waits, -1)
 		m.sequences.remove(old)
 		m.sequences.add(j)
 	}
 }
 
-// reindex is replace for an edited job: it waits in the same status, and its order, time, tags and size may differ.
+// reindex is replace for a job that has not ended: its order, time, tags and size may differ.
 func (m *Machine) reindex(old, j *Job) {
 	q := m.types.queues[j.Type]
 	m.countIn(q, old, -1)
@@ -93,8 +109,8 @@ func (m *Machine) reindex(old, j *Job) {
 	m.replace(old, j)
 	switch g := q.groups[j.InGroup()]; j.Status {
 	case Scheduled:
-		m.timers.Delete(timer{at: old.RunAt, kind: timerDue, key: j.ID})
-		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
+		m.timers.Delete(timers.Timer{At: old.RunAt, Kind: timers.Due, Key: j.ID})
+		m.timers.Set(timers.Timer{At: j.RunAt, Kind: timers.Due, Key: j.ID})
 	case Unclaimed:
 		m.types.exit(q, g, old)
 		m.types.enter(q, g, j)
@@ -106,11 +122,15 @@ func (m *Machine) reindex(old, j *Job) {
 // remove deletes j from the state.
 func (e *entry) remove(j *Job) {
 	e.unindex(j)
-	e.usage.drop(j)
-	e.waits.removeDependents(j)
+	e.usage.Drop(j)
+	e.artefacts.ReleaseOf(j.ID, e.meta.NowMs)
+	e.waits.Remove(j)
+	if !j.Status.Ended() {
+		dependencies{e.Machine}.reviewAfter(j)
+	}
 	e.ids.Remove(j.ID)
 	e.events = append(e.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
-	e.waits.consider(j.ID, 0)
+	e.waits.Consider(j.ID, 0)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.Ended() {
 		e.countInBatch(j, j.Status, Cancelled)
 	}
@@ -125,20 +145,20 @@ func (m *Machine) index(j *Job) {
 	m.jobs.Set(j)
 	m.types.typed.Set(j)
 	labels(j, func(l label) { m.tagged.Set(tagged{l, j}) })
-	m.uniques.add(j)
+	m.uniques.Add(j)
 	m.sequences.add(j)
-	m.timers.expiry(j, true)
+	m.timers.Expiry(j, true)
 	switch j.Status {
 	case Scheduled:
-		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
+		m.timers.Set(timers.Timer{At: j.RunAt, Kind: timers.Due, Key: j.ID})
 	case Unclaimed:
 		m.types.beginWait(q, j)
 	case InProgress:
 		m.indexRunning(q, j)
 	case Completed, Dead, Cancelled, Expired:
-		m.types.retain(j, m.waits.waited[j.ID].all > 0)
+		m.types.retain(j, m.waits.Keeps(j.ID))
 	case Blocked:
-		m.countWaits(j, nil, +1)
+		dependencies{m}.count(j, nil, +1)
 	}
 }
 
@@ -148,12 +168,12 @@ func (m *Machine) unindex(j *Job) {
 	m.jobs.Delete(j)
 	m.types.typed.Delete(j)
 	labels(j, func(l label) { m.tagged.Delete(tagged{l, j}) })
-	m.uniques.remove(j)
+	m.uniques.Remove(j)
 	m.sequences.remove(j)
-	m.timers.expiry(j, false)
+	m.timers.Expiry(j, false)
 	switch j.Status {
 	case Scheduled:
-		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})
+		m.timers.Delete(timers.Timer{At: j.RunAt, Kind: timers.Due, Key: j.ID})
 	case Unclaimed:
 		m.types.endWait(q, j)
 	case InProgress:
@@ -162,17 +182,17 @@ func (m *Machine) unindex(j *Job) {
 		q.retainedWith(j).Delete(j)
 		m.types.timeRetention(q)
 	case Blocked:
-		m.countWaits(j, nil, -1)
+		dependencies{m}.count(j, nil, -1)
 	}
 	m.types.dropIdle(q)
 }
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
 	m.running.Set(j)
-	j.Exec.TimerAt = leaseEnd(m.meta, j)
-	m.timers.Set(timer{at: j.Exec.TimerAt, kind: timerLease, key: j.ID})
+	j.Exec.TimerAt = timers.LeaseEnd(m.meta, j)
+	m.timers.Set(timers.Timer{At: j.Exec.TimerAt, Kind: timers.Lease, Key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
-		m.timers.setTimeout(j, timeoutEnd(m.meta, j))
+		m.timers.SetTimeout(j, timers.TimeoutEnd(m.meta, j))
 	}
 	m.types.countRunning(q, j.InGroup(), +1)
 	m.types.countKeys(j, +1)
@@ -180,9 +200,9 @@ func (m *Machine) indexRunning(q *queue, j *Job) {
 
 func (m *Machine) unindexRunning(q *queue, j *Job) {
 	m.running.Delete(j)
-	m.timers.Delete(timer{at: j.Exec.TimerAt, kind: timerLease, key: j.ID})
+	m.timers.Delete(timers.Timer{At: j.Exec.TimerAt, Kind: timers.Lease, Key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
-		m.timers.Delete(timer{at: d.TimerAt, kind: timerTimeout, key: j.ID})
+		m.timers.Delete(timers.Timer{At: d.TimerAt, Kind: timers.Timeout, Key: j.ID})
 	}
 	m.types.countRunning(q, j.InGroup(), -1)
 	m.types.countKeys(j, -1)
@@ -196,5 +216,5 @@ func (m *Machine) countIn(q *queue, j *Job, n int) {
 	q.bytes += size
 	m.bytes += size
 	m.types.changed(q)
-	m.usage.count(j, n)
+	m.usage.Count(j, n)
 }

@@ -32,12 +32,13 @@ const (
 
 // The ends of an attempt.
 const (
-	NoEnd       = job.NoEnd
-	EndOK       = job.EndOK
-	EndFail     = job.EndFail
-	EndReleased = job.EndReleased
-	EndLease    = job.EndLease
-	EndTimeout  = job.EndTimeout
+	NoEnd        = job.NoEnd
+	EndOK        = job.EndOK
+	EndFail      = job.EndFail
+	EndReleased  = job.EndReleased
+	EndLease     = job.EndLease
+	EndTimeout   = job.EndTimeout
+	EndSuspended = job.EndSuspended
 )
 
 // The scopes of unique keys.
@@ -60,6 +61,7 @@ const (
 	AfterBlock  = job.AfterBlock
 	AfterCancel = job.AfterCancel
 	AfterRun    = job.AfterRun
+	AfterOnly   = job.AfterOnly
 )
 
 // Values of jobs.

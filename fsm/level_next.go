@@ -2,6 +2,8 @@
 
 package fsm
 
+import "osqueue/fsm/answers"
+
 // MaxLevel is the newest feature level that this version knows. No release has level 2:
 // it is for the tests of upgrades, which run nodes of both builds in one cluster.
 const MaxLevel = BaseLevel + 1
@@ -13,7 +15,7 @@ const claimsPerWorkerNext = 16
 // claimsPerWorker returns how many claims of one worker are remembered: fewer from level 2 on.
 func claimsPerWorker(m *Meta) int {
 	if m.Level < MaxLevel {
-		return claimsPerWorkerMax
+		return answers.ClaimsPerWorkerMax
 	}
 	return claimsPerWorkerNext
 }

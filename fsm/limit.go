@@ -9,6 +9,7 @@ import (
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/timers"
 )
 
 // Bounds of limits by key.
@@ -190,7 +191,7 @@ func (t *types) refreshLines(k *limitKey) {
 	if at == math.MaxInt64 { // it never comes
 		at = 0
 	}
-	t.timers.move(&k.timerAt, at, timerLimit, k.name)
+	t.timers.Move(&k.timerAt, at, timers.Limit, k.name)
 	for q, line := range k.lines {
 		t.refresh(q, line)
 		if line.head != nil {

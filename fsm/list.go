@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/waits"
 )
 
 // Index selects the jobs that a listing reads: all, or the jobs of a type, a tag or a batch.
@@ -159,6 +160,6 @@ func countBefore(tree *btree.Tree[*Job], before func(*Job) bool) int {
 // id, oldest first.
 func (v *View) Dependents(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		v.dependents.Ascend(dependent{on: id}, func(d dependent) bool { return d.on == id && yield(d.id) })
+		v.dependents.Ascend(waits.Dependent{On: id}, func(d waits.Dependent) bool { return d.On == id && yield(d.ID) })
 	}
 }

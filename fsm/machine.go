@@ -1,12 +1,19 @@
 package fsm
 
 import (
+	"osqueue/fsm/answers"
+	"osqueue/fsm/artefacts"
 	"osqueue/fsm/btree"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/timers"
+	"osqueue/fsm/tokens"
+	"osqueue/fsm/uniques"
+	"osqueue/fsm/usage"
+	"osqueue/fsm/waits"
 )
 
 // Settings are in force until the next RegisterBroker. They do not change.
@@ -62,28 +69,29 @@ type Result struct {
 type Machine struct {
 	meta *Meta // changed in place
 
-	// Copy-on-write, shared with views. The first three and the last ten are
+	// Copy-on-write, shared with views. The first three and the last eleven are
 	// the state.
-	jobs     *btree.Tree[*Job] // by status, then seq
-	workers  workers
-	claims   claims
-	running  *btree.Tree[*Job]   // in progress, by worker, then seq
-	tagged   *btree.Tree[tagged] // by tag or batch, then status, then seq
-	types    types
-	crons    table[Cron] // by name; due: at their next times
-	batches  batches
-	uniques  uniques
-	requests requests
-	tokens   tokens
-	figures  figures.Table
-	hooks    outbox.Outboxes
+	jobs      *btree.Tree[*Job] // by status, then seq
+	workers   workers
+	claims    answers.Claims
+	running   *btree.Tree[*Job]   // in progress, by worker, then seq
+	tagged    *btree.Tree[tagged] // by tag or batch, then status, then seq
+	types     types
+	crons     btree.Table[Cron] // by name; due: at their next times
+	batches   batches
+	uniques   uniques.Table
+	requests  answers.Requests
+	tokens    tokens.Table
+	figures   figures.Table
+	hooks     outbox.Outboxes
+	artefacts artefacts.Table
 
 	// Derived from the above and never encoded.
 	ids       *idtable.Table[Job]
-	timers    timers
-	waits     waits
+	timers    timers.Set
+	waits     waits.Graph
 	sequences sequences
-	usage     usage
+	usage     usage.Table
 	counts    Counts
 	bytes     int64
 
@@ -116,8 +124,11 @@ func (m *Machine) Job(id string) *Job { return m.ids.Get(id) }
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }
 
+// Stuck returns the number of blocked jobs that keep waiting for a job or batch that has failed, once for each of these.
+func (m *Machine) Stuck() int { return m.waits.Stuck() }
+
 // Bytes returns the size of all jobs, batches and schedules, as quotas count it.
-func (m *Machine) Bytes() int64 { return m.bytes + m.usage.records }
+func (m *Machine) Bytes() int64 { return m.bytes + m.usage.Records }
 
 // WorkerCount returns the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }
@@ -140,32 +151,14 @@ func (m *Machine) TypeStats(name string) TypeStats {
 // false.
 func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
 	for _, q := range m.types.queues {
-		if !q.counts.empty() && !fn(q.name, TypeStats{q.counts, q.bytes}) {
+		if !q.counts.Empty() && !fn(q.name, TypeStats{q.counts, q.bytes}) {
 			return
 		}
 	}
 }
 
 // Counts is a number of jobs for each status.
-type Counts [job.NumStatuses]int
-
-func (c Counts) empty() bool { return c == Counts{} }
-
-// notEnded returns the number of jobs that have not ended.
-func (c Counts) notEnded() int {
-	return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress]
-}
-
-// Sum returns the number of all jobs.
-func (c Counts) Sum() (n int) {
-	for _, jobs := range c {
-		n += jobs
-	}
-	return n
-}
-
-// Of returns the number of jobs in status s.
-func (c Counts) Of(s Status) int { return c[s] }
+type Counts = job.Counts
 
 // epochMax keeps the token floor of an epoch far below the largest uint64.
 const epochMax = 1<<31 - 1

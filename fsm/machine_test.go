@@ -154,7 +154,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		"a place twice":            job(func(j *fsm.Job) { j.Seq = 1 }),
 		"a place twice, by status": job(func(j *fsm.Job) { j.Seq, j.Status = 1, fsm.Completed }),
 		"a token of the future":    job(func(j *fsm.Job) { j.Exec = &fsm.Execution{Token: 100} }),
-		"an end of the future":     job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndTimeout + 1 }),
+		"an end of the future":     job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndSuspended + 1 }),
 		"negative attempts":        job(func(j *fsm.Job) { j.Attempts = -1 }),
 		"a worker twice":           func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
 		"a pause without a pause": func(b *fsm.Builder) error {

@@ -14,9 +14,8 @@ const (
 )
 
 func (m *model) changeJobs(op *fsmpb.Change) fsm.Result {
-	kind := fsm.ChangeKind(op.Kind)
 	if op.Filter != nil {
-		return m.changeByFilter(kind, op.Filter, op.Limit)
+		return m.changeByFilter(op)
 	}
 	var res fsm.Result
 	for i, id := range op.Ids {
@@ -24,7 +23,7 @@ func (m *model) changeJobs(op *fsmpb.Change) fsm.Result {
 		if j != nil && op.Seqs != nil && j.Seq != op.Seqs[i] {
 			j = nil
 		}
-		j, code := m.changeOne(kind, j)
+		j, code := m.changeOne(op, j)
 		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, code)
 		if code == fsm.OK {
 			res.Count++
@@ -33,15 +32,15 @@ func (m *model) changeJobs(op *fsmpb.Change) fsm.Result {
 	return res
 }
 
-func (m *model) changeOne(kind fsm.ChangeKind, j *fsm.Job) (*fsm.Job, fsm.Code) {
+func (m *model) changeOne(op *fsmpb.Change, j *fsm.Job) (*fsm.Job, fsm.Code) {
 	if j == nil {
 		return nil, fsm.NotFound
 	}
-	switch kind {
+	switch fsm.ChangeKind(op.Kind) {
 	case fsm.CancelJobs:
 		return m.cancel(j)
 	case fsm.RetryJobs:
-		return m.retry(j)
+		return m.retry(j, op.Fresh)
 	}
 	return m.deleteJob(j)
 }
@@ -63,24 +62,24 @@ func (m *model) cancel(j *fsm.Job) (*fsm.Job, fsm.Code) {
 	return j, fsm.WrongStatus
 }
 
-func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
+func (m *model) retry(j *fsm.Job, fresh bool) (*fsm.Job, fsm.Code) {
 	switch j.Status {
 	case fsm.Dead, fsm.Cancelled, fsm.Expired:
 		if m.holder(j, j) != nil {
 			return j, fsm.UniqueTaken
 		}
 		return m.change(j, func(j *fsm.Job) {
-			j.Attempts, j.AttemptEnd, j.Exec.Worker = 0, fsm.NoEnd, ""
-			j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = 0, 0, 0
-			details(j, func(d *fsm.Details) {
-				d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, fsm.Progress{}, 0, nil, 0
-				d.InLine = m.busy(j.Options().Sequence)
-				d.Revived = j.Execution().Token == 0 && j.Options().StartBefore != 0
-			})
+			m.asNew(j, fresh)
+			details(j, func(d *fsm.Details) { d.InLine = m.busy(j.Options().Sequence) })
 			j.Status = m.waitingOrReady(j)
 		}), fsm.OK
 	case fsm.Scheduled:
-		return m.change(j, func(j *fsm.Job) { j.Status, j.RunAt = fsm.Unclaimed, m.meta.NowMs }), fsm.OK
+		return m.change(j, func(j *fsm.Job) {
+			j.Status, j.RunAt = fsm.Unclaimed, m.meta.NowMs
+			if fresh {
+				details(j, func(d *fsm.Details) { d.Steps, d.Signals = nil, nil })
+			}
+		}), fsm.OK
 	case fsm.Unclaimed:
 		return j, fsm.Duplicate
 	}
@@ -113,7 +112,7 @@ func (m *model) editJob(op *fsmpb.EditJob) fsm.Result {
 		}
 	}
 	if again {
-		retried, code := m.retry(old)
+		retried, code := m.retry(old, false)
 		if code != fsm.OK {
 			return refuse(code)
 		}
@@ -212,7 +211,8 @@ func (m *model) deleteJob(j *fsm.Job) (*fsm.Job, fsm.Code) {
 }
 
 // changeByFilter visits jobs one after the other, as they are by then.
-func (m *model) changeByFilter(kind fsm.ChangeKind, f *fsmpb.Filter, limit uint32) (res fsm.Result) {
+func (m *model) changeByFilter(op *fsmpb.Change) (res fsm.Result) {
+	kind, f, limit := fsm.ChangeKind(op.Kind), op.Filter, op.Limit
 	if limit == 0 || limit > changesMax {
 		limit = changesMax
 	}
@@ -228,7 +228,7 @@ func (m *model) changeByFilter(kind fsm.ChangeKind, f *fsmpb.Filter, limit uint3
 		}
 		at = fsm.Place{Status: j.Status, Seq: j.Seq}
 		if matches(f, j) {
-			if _, code := m.changeOne(kind, j); code == fsm.OK {
+			if _, code := m.changeOne(op, j); code == fsm.OK {
 				res.Count++
 			}
 		}

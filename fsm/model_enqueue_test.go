@@ -13,6 +13,13 @@ import (
 func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 	before := m.copied()
 	res := fsm.Result{Jobs: make([]*fsm.Job, len(op.Jobs)), Codes: make([]fsm.Code, len(op.Jobs))}
+	if p := op.Parent; p != nil {
+		if res.Code = verdict(m.job(p.Lease.JobId), p.Worker, p.Owner, p.Lease.Token, fsm.NoEnd); res.Code != fsm.OK {
+			m.did = append(m.did, "a parent is refused")
+			return res
+		}
+		m.did = append(m.did, "a job has children")
+	}
 	blamed := -1
 	if id := op.NewBatch.GetId(); len(op.Jobs) > 0 && m.batch(id) == nil {
 		m.opening = id
@@ -90,6 +97,11 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 	}
 	if j.Options().Batch != "" {
 		if b := m.batch(j.Options().Batch); b == nil || b.EndedAtMs != 0 {
+			return nil, false, fsm.NoSuchBatch
+		}
+	}
+	for _, id := range n.AfterBatches {
+		if m.batch(id) == nil {
 			return nil, false, fsm.NoSuchBatch
 		}
 	}
@@ -172,6 +184,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
 			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits, Sequence: n.Sequence,
 			StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onErrorOf(n),
+			AfterNames: n.AfterNames, AfterBatches: withoutRepetitions(n.AfterBatches), Step: n.Step,
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
 			},
@@ -181,8 +194,12 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
-	for _, id := range withoutRepetitions(n.After) {
-		if m.statusOf(id) != fsm.Completed {
+	all := withoutRepetitions(n.After)
+	for _, id := range withoutRepetitions(n.AfterBatches) {
+		all = append(all, batchMark+id)
+	}
+	for _, id := range all {
+		if m.outcomeOf(id) != fsm.Completed || j.Opt.AfterFailure == fsm.AfterOnly {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
@@ -219,7 +236,8 @@ func sameContent(a, b *fsm.Job) bool {
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
 		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch && slices.Equal(x.Limits, y.Limits) && x.Sequence == y.Sequence &&
-		x.RetainMs == y.RetainMs && sameOnError(x.OnError, y.OnError)
+		x.RetainMs == y.RetainMs && sameOnError(x.OnError, y.OnError) &&
+		slices.Equal(x.AfterNames, y.AfterNames) && slices.Equal(x.AfterBatches, y.AfterBatches) && x.Step == y.Step
 }
 
 // sameJob reports whether two requests mean the same; both may be absent.
@@ -319,14 +337,15 @@ func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
 // sizeOf returns the bytes of a job that count in quotas.
 func sizeOf(j *fsm.Job) int64 {
 	d := j.Details()
-	return int64(len(j.Execution().Result)+len(d.Log)) + sentBytes(j)
+	return int64(len(j.Execution().Result)+len(d.Log)) + keptBytes(j) + sentBytes(j)
 }
 
 // sentBytes has the bytes that the producer of a job sent.
 func sentBytes(j *fsm.Job) int64 {
 	o := j.Options()
 	texts := append([]string{o.Group, o.Unique.Key, o.Batch}, append(unrepeated(o.Tags), unrepeated(o.After)...)...)
-	texts = append(texts, append(slices.Clone(o.Limits), o.Sequence)...)
+	texts = append(texts, append(slices.Clone(o.Limits), o.Sequence, o.Step)...)
+	texts = append(texts, append(slices.Clone(o.AfterNames), o.AfterBatches...)...)
 	for _, r := range o.OnError {
 		texts = append(texts, r.Class)
 	}
@@ -342,7 +361,8 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 		return 0
 	}
 	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
-	texts = append(texts, append(slices.Clone(n.Limits), n.Sequence)...)
+	texts = append(texts, append(slices.Clone(n.Limits), n.Sequence, n.Step)...)
+	texts = append(texts, append(slices.Clone(n.AfterNames), unrepeated(n.AfterBatches)...)...)
 	for _, r := range n.OnError {
 		texts = append(texts, r.Class)
 	}
@@ -489,10 +509,14 @@ func (m *model) checkAfter(n *fsmpb.NewJob, added []string, scope *fsmpb.Scope) 
 			return fsm.NoSuchJob
 		}
 	}
-	if m.reachesCycle(n.Id, added, nil) {
+	if m.reachesCycle(n.Id, added, nil) || n.Batch != "" && slices.Contains(n.AfterBatches, n.Batch) {
 		return fsm.Cycle
 	}
-	for _, id := range n.After {
+	all := slices.Clone(n.After)
+	for _, id := range n.AfterBatches {
+		all = append(all, batchMark+id)
+	}
+	for _, id := range all {
 		waiters := 0
 		for _, j := range m.jobs {
 			if slices.Contains(j.Details().Waits, id) {
@@ -530,7 +554,8 @@ func (m *model) endIfEmpty(batch *fsm.JobBatch) {
 		return
 	}
 	b := fsmpb.Copy(batch)
-	b.EndedAtMs, b.Called = m.meta.NowMs, b.Callback != nil
+	b.EndedAtMs = m.meta.NowMs
+	b.Called = b.Callback != nil && fsm.CallbackOn(b.CallbackOn) != fsm.CallbackFailed
 	m.batches = put(m.batches, b, byBatchID)
 	m.happened(fsm.BatchEnded, b.Id)
 	if b.Called {
@@ -544,7 +569,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 		return fsm.OK
 	}
 	if b := m.batch(n.Id); b != nil {
-		if m.sameCallback(b.Callback, n.Callback) && b.CallbackOn == n.CallbackOn {
+		if m.sameCallback(b.Callback, n.Callback) && b.CallbackOn == n.CallbackOn && b.Parent == n.Parent {
 			return fsm.OK
 		}
 		return fsm.IDTaken
@@ -559,7 +584,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 	}
 	m.batches = put(m.batches, &fsm.JobBatch{
 		Id: n.Id, CreatedAtMs: m.meta.NowMs, Callback: n.Callback, CallbackOn: n.CallbackOn,
-		Account: n.Quota.GetAccount(),
+		Account: n.Quota.GetAccount(), Parent: n.Parent,
 	}, byBatchID)
 	return fsm.OK
 }

@@ -157,11 +157,16 @@ func (m *model) retireOne(typ string, dead bool) bool {
 	var oldest *fsm.Job
 	n := int64(0)
 	for _, j := range m.jobs {
-		if j.Type == typ && hasEnded(j.Status) && dead == (j.Status == fsm.Dead) && len(m.waitersFor(j.ID)) == 0 {
+		if j.Type == typ && hasEnded(j.Status) && dead == (j.Status == fsm.Dead) && !m.isKept(j) {
 			n++
 			if oldest == nil || goesBefore(j, oldest, keepMs) {
 				oldest = j
 			}
+		}
+	}
+	for _, j := range m.jobs {
+		if j.Type == typ && hasEnded(j.Status) && m.isKept(j) && len(m.waitersFor(j.ID)) == 0 && keptUntil(j, keepMs) <= m.meta.NowMs {
+			m.did = append(m.did, "a job is kept for one that runs after it")
 		}
 	}
 	if oldest == nil || n <= keep && keptUntil(oldest, keepMs) > m.meta.NowMs {
@@ -193,4 +198,11 @@ func goesBefore(a, b *fsm.Job, keepMs int64) bool {
 // owed is whether a job that completed has waiters that have not heard of it.
 func (m *model) owed(j *fsm.Job) bool {
 	return j.Status == fsm.Completed && len(m.waitersFor(j.ID)) > 0
+}
+
+// isKept is whether a job is needed by one that runs after it and has not ended, or that waits for it.
+func (m *model) isKept(j *fsm.Job) bool {
+	return len(m.waitersFor(j.ID)) > 0 || slices.ContainsFunc(m.jobs, func(o *fsm.Job) bool {
+		return !hasEnded(o.Status) && slices.Contains(o.Options().After, j.ID)
+	})
 }

@@ -21,6 +21,39 @@ func (m *model) waitersFor(id string) (waiters []*fsm.Job) {
 	return waiters
 }
 
+// The ids by which jobs wait for batches begin with these.
+const (
+	batchMark = "\x00batch:"
+	endMark   = "\x00end:" // a suspended job, whatever the end is
+)
+
+// awaitedBatch is the batch of such an id.
+func awaitedBatch(id string) (batch string, ok bool) {
+	for _, mark := range []string{batchMark, endMark} {
+		if batch, ok = strings.CutPrefix(id, mark); ok {
+			return batch, true
+		}
+	}
+	return "", false
+}
+
+// outcomeOf is the status of a job, or that which stands for a batch; 0: there is none.
+func (m *model) outcomeOf(id string) fsm.Status {
+	batch, ok := awaitedBatch(id)
+	if !ok {
+		return m.statusOf(id)
+	}
+	switch b := m.batch(batch); {
+	case b == nil:
+		return 0
+	case b.EndedAtMs == 0:
+		return fsm.Blocked
+	case b.Completed < b.Total:
+		return fsm.Dead
+	}
+	return fsm.Completed
+}
+
 // effect is the effect that the end of a job has on a waiting job.
 type effect int
 
@@ -32,11 +65,23 @@ const (
 
 // effectOf returns the effect of the job with that id on a waiter, and the reason.
 func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
-	policy := waiter.Options().AfterFailure
-	if m.job(id) == nil && policy == fsm.AfterBlock {
+	policy, what := waiter.Options().AfterFailure, "job "+id
+	batch, ofBatch := awaitedBatch(id)
+	if ofBatch {
+		what = "batch " + batch
+		m.did = append(m.did, "a job waits for a batch")
+		if m.outcomeOf(id) == fsm.Dead {
+			m.did = append(m.did, "a job waits for a batch that failed")
+		}
+	}
+	gone := !ofBatch && m.job(id) == nil || ofBatch && m.batch(batch) == nil
+	switch {
+	case strings.HasPrefix(id, endMark):
+		policy = fsm.AfterRun
+	case gone && policy == fsm.AfterBlock:
 		policy = fsm.AfterCancel
 	}
-	switch m.statusOf(id) {
+	switch m.outcomeOf(id) {
 	case 0:
 		why = "was deleted"
 	case fsm.Completed:
@@ -51,10 +96,10 @@ func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
 		return waitsOn, ""
 	}
 	switch policy {
-	case fsm.AfterRun:
+	case fsm.AfterRun, fsm.AfterOnly:
 		return proceeds, ""
 	case fsm.AfterCancel:
-		return isCancelled, "job " + id + ", which it waited for, " + why
+		return isCancelled, what + ", which it waited for, " + why
 	}
 	return waitsOn, ""
 }
@@ -133,9 +178,20 @@ func (m *model) settleOne(waiter *fsm.Job, id string, f effect, why string) {
 			j.Exec.LastError = why
 			return
 		}
+		only := j.Options().AfterFailure == fsm.AfterOnly && !strings.HasPrefix(id, endMark)
 		details(j, func(d *fsm.Details) {
 			d.Waits = slices.DeleteFunc(d.Waits, func(w string) bool { return w == id })
+			d.FailedBefore = d.FailedBefore || only && m.outcomeOf(id) != fsm.Completed
 		})
+		if only && len(j.Details().Waits) == 0 {
+			if !j.Details().FailedBefore {
+				m.finish(j, fsm.Cancelled, j.AttemptEnd)
+				j.Exec.LastError = "all that it waited for completed"
+				m.did = append(m.did, "only: it is cancelled")
+				return
+			}
+			m.did = append(m.did, "only: it runs")
+		}
 		j.Status = m.waitingOrReady(j)
 	})
 }
@@ -188,7 +244,16 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	if over {
 		b.EndedAtMs = m.meta.NowMs
 	}
-	calls := over && b.Callback != nil && !b.Called && (fsm.CallbackOn(b.CallbackOn) == fsm.CallbackEnded || b.Completed == b.Total)
+	calls := over
+	switch fsm.CallbackOn(b.CallbackOn) {
+	case fsm.CallbackCompleted:
+		calls = over && b.Completed == b.Total
+	case fsm.CallbackFailed:
+		if calls = b.Dead > 0; calls && !b.Called && b.Callback != nil {
+			m.did = append(m.did, "a callback of a failure")
+		}
+	}
+	calls = calls && b.Callback != nil && !b.Called
 	b.Called = b.Called || calls
 	m.batches = put(m.batches, b, byBatchID)
 	if over {
@@ -216,7 +281,7 @@ func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {
 // callBack enqueues the callback of a batch, unless its id is taken.
 func (m *model) callBack(b *fsm.JobBatch) {
 	n := proto.CloneOf(b.Callback)
-	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
+	n.Batch, n.Step, n.Unique, n.After, n.AfterNames, n.AfterBatches, n.AfterFailure = "", "", nil, nil, nil, nil, 0
 	for n.Id == "" || m.job(n.Id) != nil {
 		n.Id += "-" + m.meta.LSN().String()
 	}

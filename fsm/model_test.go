@@ -134,6 +134,16 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.setLimit(op.SetLimit)
 	case *fsmpb.Mutation_ThrottleLimit:
 		return m.throttleLimit(op.ThrottleLimit)
+	case *fsmpb.Mutation_StoreStep:
+		return m.storeStep(op.StoreStep)
+	case *fsmpb.Mutation_Suspend:
+		return m.suspend(op.Suspend)
+	case *fsmpb.Mutation_SendSignal:
+		return m.sendSignal(op.SendSignal)
+	case *fsmpb.Mutation_MakeLink:
+		return m.makeLink(op.MakeLink)
+	case *fsmpb.Mutation_RetryFlow:
+		return m.retryFlow(op.RetryFlow)
 	case *fsmpb.Mutation_PutCron:
 		return m.putCron(op.PutCron)
 	case *fsmpb.Mutation_PauseCron:
@@ -396,6 +406,9 @@ func (m *model) add(j *fsm.Job) {
 func (m *model) change(old *fsm.Job, how func(*fsm.Job)) *fsm.Job {
 	j := *withExecution(old)
 	how(&j)
+	if j.Details().Awaits != "" && j.Status != fsm.Scheduled {
+		details(&j, func(d *fsm.Details) { d.Awaits = "" })
+	}
 	m.jobs = slices.Clone(m.jobs)
 	m.jobs[slices.Index(m.jobs, old)] = &j
 	m.changed(old, &j)
@@ -454,6 +467,7 @@ func details(j *fsm.Job, how func(*fsm.Details)) {
 	d := *j.Details()
 	d.History = slices.Clone(d.History)
 	d.Waits = slices.Clone(d.Waits)
+	d.Steps, d.Signals, d.Links = slices.Clone(d.Steps), slices.Clone(d.Signals), slices.Clone(d.Links)
 	how(&d)
 	j.Det = &d
 }

@@ -119,6 +119,10 @@ func owned(t *rapid.T, m *fsmpb.Mutation) *fsmpb.Mutation {
 		op.Fail.Owner = owner
 	case *fsmpb.Mutation_Release:
 		op.Release.Owner = owner
+	case *fsmpb.Mutation_StoreStep:
+		op.StoreStep.Owner = owner
+	case *fsmpb.Mutation_Suspend:
+		op.Suspend.Owner = owner
 	case *fsmpb.Mutation_ThrottleLimit:
 		op.ThrottleLimit.Owner = owner
 	}

@@ -51,10 +51,20 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	o, full := *j.Options(), j.Details()
 	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
 	o.Headers, o.Limits = someOrNil(o.Headers), someOrNil(o.Limits)
+	o.AfterNames, o.AfterBatches = someOrNil(o.AfterNames), someOrNil(o.AfterBatches)
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
 		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Log: full.Log,
-		Owner: full.Owner, Revision: full.Revision, InLine: full.InLine,
+		Owner: full.Owner, Revision: full.Revision, InLine: full.InLine, Awaits: full.Awaits,
+	}
+	for _, s := range full.Steps {
+		d.Steps = append(d.Steps, &fsmpb.Step{Name: s.Name, Value: someOrNil(s.Value)})
+	}
+	for _, s := range full.Signals {
+		d.Signals = append(d.Signals, &fsmpb.Signal{Name: s.Name, Value: someOrNil(s.Value), Id: s.Id, AtMs: s.AtMs})
+	}
+	for _, l := range full.Links {
+		d.Links = append(d.Links, &fsmpb.SignalLink{Signal: l.Signal, Hash: l.Hash, UntilMs: l.UntilMs})
 	}
 	bare.Opt, bare.Det = &o, &d
 	if reflect.ValueOf(o).IsZero() {
@@ -308,7 +318,7 @@ func (m *model) wakes() (at int64, ok bool) {
 		consider(d.at)
 	}
 	for _, j := range m.jobs {
-		if hasEnded(j.Status) && len(m.waitersFor(j.ID)) == 0 {
+		if hasEnded(j.Status) && !m.isKept(j) {
 			keepMs, _ := m.retention(j.Type, j.Status == fsm.Dead)
 			consider(keptUntil(j, keepMs))
 		}

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/timers"
 )
 
 // types has the types with jobs or settings, in the order in which claims take their jobs.
 type types struct {
 	meta   *Meta
-	timers timers
+	timers timers.Set
 
 	typed    *btree.Tree[*Job] // by type, then status, then seq
 	settings *btree.Tree[*QueueSettings]
@@ -27,10 +28,10 @@ type types struct {
 	building bool // the state is being restored: only derived fields change
 }
 
-func newTypes(meta *Meta, timers timers) types {
+func newTypes(meta *Meta, due timers.Set) types {
 	return types{
 		meta:     meta,
-		timers:   timers,
+		timers:   due,
 		typed:    btree.New(byType),
 		settings: btree.New(bySettings),
 		turns:    btree.New(byTurn),
@@ -144,7 +145,7 @@ func (t *types) queue(name string) *queue {
 
 // dropIdle removes the queue of a type without jobs and settings.
 func (t *types) dropIdle(q *queue) {
-	if q.counts.empty() && q.settings == nil {
+	if q.counts.Empty() && q.settings == nil {
 		delete(t.queues, q.name)
 	}
 }
@@ -419,7 +420,7 @@ func (t *types) open(q *queue) bool {
 
 // timePermit moves the timer for the next permit; 0 removes it.
 func (t *types) timePermit(q *queue, at int64) {
-	t.timers.move(&q.permitAt, at, timerPermit, q.name)
+	t.timers.Move(&q.permitAt, at, timers.Permit, q.name)
 }
 
 // permitCame opens a type whose rate allows a claim again.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 )
 
 // The rate of a type or key is a token bucket. It is computed in integers, so that every node
@@ -36,7 +37,7 @@ func (b bucket) levelAt(now int64) int64 {
 }
 
 // reaches returns the first moment, in ms, at which the content is at least level, which it has not yet.
-func (b bucket) reaches(level int64) int64 { return later(b.at, (level-b.level-1)/b.rateMilli+1) }
+func (b bucket) reaches(level int64) int64 { return job.Later(b.at, (level-b.level-1)/b.rateMilli+1) }
 
 // fillRate fills the bucket of a type. Without a rate it resets the level to 0.
 func fillRate(s *QueueSettings, now int64) {

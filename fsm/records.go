@@ -20,6 +20,7 @@ type (
 	LimitRule     = fsmpb.LimitRule     // how many jobs may run and start under a key
 	ParkedLane    = fsmpb.ParkedLane    // jobs that wait under a key
 	Hold          = fsmpb.Hold          // a unique-key reservation for a period
+	Artefact      = fsmpb.Artefact      // a file of a job, whose bytes are an object in the bucket
 	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key
 )
 
@@ -68,11 +69,12 @@ type CallbackOn uint8
 const (
 	CallbackEnded     CallbackOn = iota // all jobs have ended
 	CallbackCompleted                   // all jobs have completed
+	CallbackFailed                      // the first job has died
 
 	numCallbacks = iota
 )
 
-var callbackNames = [numCallbacks]string{"ended", "completed"}
+var callbackNames = [numCallbacks]string{"ended", "completed", "failed"}
 
 // String returns the choice's name as used on the wire.
 func (c CallbackOn) String() string { return job.NameOf(callbackNames[:], c) }

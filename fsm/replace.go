@@ -5,6 +5,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/job"
+	"osqueue/fsm/usage"
 )
 
 // checkReplaced decides whether the holder of the unique key of job i gets its fields, and whether it may grow so. A job is
@@ -22,11 +23,14 @@ func (p *plan) checkReplaced(i int, n *fsmpb.NewJob) Code {
 		return OK
 	}
 	account := n.GetQuota().GetAccount()
-	used := p.e.usage.open(account).bytes + p.accounts[account].bytes
+	used := p.e.usage.Open(account).Bytes + p.accounts[account].Bytes
 	if code := mayGrow(old, j, n.Quota, p.limits(n.Type), used); code != OK {
 		return code
 	}
-	p.use(j.Type, j.Options().Account, quotaUsage{bytes: j.ProducedSize() - old.ProducedSize()})
+	if !p.e.artefacts.Free(n.Artefacts, &p.files) {
+		return NoSuchArtefact
+	}
+	p.use(j.Type, j.Options().Account, usage.Used{Bytes: j.ProducedSize() - old.ProducedSize()})
 	p.outcomes[i].replaced = j
 	return OK
 }
@@ -46,9 +50,9 @@ func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 		if j.Opt = &o; o.Zero() {
 			j.Opt = nil
 		}
-		p.e.usage.share(&j)
+		p.e.usage.Share(&j)
 	}
-	if j == *old {
+	if j == *old && len(n.Artefacts)+len(p.e.artefacts.ArtefactsOf(old.ID)) == 0 {
 		return nil
 	}
 	j.Hold(old.ID, n.Payload)
@@ -61,9 +65,9 @@ func runAt(n *fsmpb.NewJob, now, createdAt int64) int64 {
 	if u.GetOnConflict() != uint32(ConflictDebounce) {
 		return n.RunAtMs
 	}
-	at := later(now, max(u.WaitMs, 0))
+	at := job.Later(now, max(u.WaitMs, 0))
 	if u.MaxWaitMs > 0 {
-		at = min(at, later(createdAt, u.MaxWaitMs))
+		at = min(at, job.Later(createdAt, u.MaxWaitMs))
 	}
 	return at
 }

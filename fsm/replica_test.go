@@ -200,6 +200,10 @@ func reportedOn(mut *fsmpb.Mutation) (leases []*fsmpb.Lease) {
 		return []*fsmpb.Lease{op.Fail.Lease}
 	case *fsmpb.Mutation_Release:
 		return []*fsmpb.Lease{op.Release.Lease}
+	case *fsmpb.Mutation_StoreStep:
+		return []*fsmpb.Lease{op.StoreStep.Lease}
+	case *fsmpb.Mutation_Suspend:
+		return []*fsmpb.Lease{op.Suspend.Lease}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/job"
 	"osqueue/fsm/onerror"
 )
 
@@ -16,7 +17,7 @@ func (m *Machine) held(worker string, owner uint64, l *fsmpb.Lease, end End) (*J
 	j := m.ids.Get(l.JobId)
 	switch {
 	case j == nil:
-		if j = m.requests.endedAlready(l, end); j != nil {
+		if j = m.requests.EndedAlready(l, end); j != nil {
 			return j, Duplicate
 		}
 		return nil, NotFound
@@ -100,7 +101,7 @@ func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
 	switch old.Status {
 	case Completed:
 		j.Exec.FinishedAt = e.meta.NowMs
-		e.putEndedAgain(old, j)
+		e.putAnew(old, j)
 		return Result{Jobs: one(j)}
 	case InProgress:
 		j.AttemptEnd = EndOK
@@ -131,16 +132,28 @@ func (e *entry) release(op *fsmpb.Release) Result {
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
+	j := givenUp(old, EndReleased, op.DelayMs, e.meta.NowMs)
+	e.put(old, j)
+	return Result{Jobs: one(j)}
+}
+
+// givenUp returns a copy of a running job whose worker has ended the attempt, which does not count. It is available after a
+// delay, or cancelled if that was requested.
+func givenUp(old *Job, end End, delay, now int64) *Job {
 	j := old.Change()
-	j.AttemptEnd = EndReleased
+	j.AttemptEnd = end
 	j.Attempts = max(j.Attempts-1, 0) // a restored job may run without a counted attempt
 	if old.Details().CancelAt != 0 {
 		j.Exec.LastError = ""
-		e.end(old, j, Cancelled)
-	} else {
-		e.requeue(old, j, op.DelayMs)
+		j.Status, j.Exec.FinishedAt = Cancelled, now
+		return j
 	}
-	return Result{Jobs: one(j)}
+	j.Status = Unclaimed
+	j.Exec.Worker, j.Exec.Heartbeat = "", 0
+	if delay > 0 {
+		j.Status, j.RunAt = Scheduled, job.Later(now, delay)
+	}
+	return j
 }
 
 // lose ends an attempt that its worker did not end: the lease expired, the timeout did, or
@@ -246,7 +259,7 @@ func (e *entry) requeue(old, j *Job, delayMs int64) {
 	j.Status = Unclaimed
 	j.Exec.Worker, j.Exec.Heartbeat = "", 0
 	if delayMs > 0 {
-		j.Status, j.RunAt = Scheduled, later(e.meta.NowMs, delayMs)
+		j.Status, j.RunAt = Scheduled, job.Later(e.meta.NowMs, delayMs)
 	}
 	e.put(old, j)
 }

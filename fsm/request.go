@@ -2,58 +2,11 @@ package fsm
 
 import (
 	"bytes"
-	"cmp"
-	"math"
 	"slices"
 	"strings"
 
-	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
-	"osqueue/fsm/tenants"
 )
-
-// requests has the remembered answers, also those of removed jobs (removed.go).
-type requests struct {
-	records *btree.Tree[*RequestRecord] // by time, then key
-	byKey   map[string]*RequestRecord
-	own     *btree.Tree[*RequestRecord] // by tenant, then time, then key
-	shares  *btree.Tree[*requestShare]  // of the tenants, the smallest first
-	tenants map[string]*requestShare    // the same by tenant
-	weight  int64                       // of all
-	lookup  []byte                      // the key of a search
-}
-
-func newRequests() requests {
-	return requests{
-		records: btree.New(byRequest),
-		byKey:   make(map[string]*RequestRecord),
-		own:     btree.New(byOwnRequest),
-		shares: btree.New(func(a, b *requestShare) bool {
-			return cmp.Or(cmp.Compare(a.weight, b.weight), strings.Compare(a.tenant, b.tenant)) < 0
-		}),
-		tenants: make(map[string]*requestShare),
-	}
-}
-
-// requestShare is the weight of all requests of a tenant.
-type requestShare struct {
-	weight int64
-	tenant string
-}
-
-func byRequest(a, b *RequestRecord) bool {
-	if a.AtMs != b.AtMs {
-		return a.AtMs < b.AtMs
-	}
-	return a.Key < b.Key
-}
-
-func byOwnRequest(a, b *RequestRecord) bool {
-	if a, b := tenants.Of(a.Key), tenants.Of(b.Key); a != b {
-		return a < b
-	}
-	return byRequest(a, b)
-}
 
 // once applies a mutation, or repeats the first answer if it was applied before under the
 // same request key.
@@ -62,7 +15,7 @@ func (e *entry) once(mut *fsmpb.Mutation) Result {
 	if req == nil || req.Key == "" {
 		return e.apply(mut, mut.Actor)
 	}
-	if r := e.requests.byKey[req.Key]; r != nil {
+	if r := e.requests.Of(req.Key); r != nil {
 		if string(r.Fingerprint) != string(req.Fingerprint) {
 			return Result{Code: RequestConflict}
 		}
@@ -70,7 +23,7 @@ func (e *entry) once(mut *fsmpb.Mutation) Result {
 	}
 	res := e.apply(mut, mut.Actor)
 	if res.tookEffect() && !claimedNothing(mut, &res) {
-		e.requests.remember(req, &res, e.meta)
+		e.requests.Remember(recordOf(req, &res, e.meta), e.meta.Settings.RequestCount)
 	}
 	return res
 }
@@ -106,8 +59,8 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	return res
 }
 
-// remember keeps the answer to a request.
-func (x *requests) remember(req *fsmpb.Request, res *Result, at *Meta) {
+// recordOf returns the record of the answer to a request.
+func recordOf(req *fsmpb.Request, res *Result, at *Meta) *RequestRecord {
 	r := &RequestRecord{
 		Key: strings.Clone(req.Key), Fingerprint: bytes.Clone(req.Fingerprint), AtMs: at.NowMs,
 		Term: at.Term, Index: at.Index,
@@ -125,67 +78,18 @@ func (x *requests) remember(req *fsmpb.Request, res *Result, at *Meta) {
 		}
 		r.Items = append(r.Items, item)
 	}
-	x.add(r)
-	x.bound(at.Settings.RequestCount)
+	return r
 }
 
-func (x *requests) add(r *RequestRecord) {
-	x.records.Set(r)
-	x.own.Set(r)
-	x.byKey[r.Key] = r
-	x.weigh(r, +1)
-}
-
-func (x *requests) drop(r *RequestRecord) {
-	x.records.Delete(r)
-	x.own.Delete(r)
-	delete(x.byKey, r.Key)
-	x.weigh(r, -1)
-}
-
-// weigh adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
-func (x *requests) weigh(r *RequestRecord, n int64) {
-	share := x.tenants[tenants.Of(r.Key)]
-	if share == nil {
-		share = &requestShare{tenant: strings.Clone(tenants.Of(r.Key))}
-		x.tenants[share.tenant] = share
-	} else if len(x.tenants) > 1 { // one share alone keeps its place
-		x.shares.Delete(share)
+// statusOf returns the status of a job, also of a removed one that is remembered, or 0.
+func (m *Machine) statusOf(id string) Status {
+	if j := m.ids.Get(id); j != nil {
+		return j.Status
 	}
-	share.weight += n * requestWeight(r)
-	x.weight += n * requestWeight(r)
-	x.shares.Set(share)
-	if share.weight == 0 {
-		x.shares.Delete(share)
-		delete(x.tenants, share.tenant)
+	if r := m.requests.Removed(id); r != nil {
+		return Status(r.Items[0].Status)
 	}
-}
-
-// requestItems is the number of items of a request that weigh as much as one more
-// request: one request may name a thousand jobs, and RequestCount must bound the memory
-// of all requests.
-const requestItems = 10
-
-// requestWeight returns how many requests a record counts as.
-func requestWeight(r *RequestRecord) int64 { return 1 + int64(len(r.Items)/requestItems) }
-
-// bound removes requests above the limit: the oldest of the tenant with the largest share, so
-// that no tenant pushes out those of one that has fewer.
-func (x *requests) bound(limit int64) {
-	for x.weight > max(limit, 0) {
-		share, _ := x.shares.Max()
-		var oldest *RequestRecord
-		x.own.Ascend(&RequestRecord{Key: share.tenant + tenants.End, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
-			oldest = r
-			return false
-		})
-		x.drop(oldest)
-	}
-}
-
-// forget removes the requests that are older than age, in ms.
-func (x *requests) forget(age, now int64) {
-	x.records.DropWhile(func(r *RequestRecord) bool { return later(r.AtMs, age) < now }, x.drop)
+	return 0
 }
 
 // group applies the mutations of a list one after the other; each has its own code.
@@ -202,4 +106,4 @@ func (e *entry) group(op *fsmpb.Group, actor string) Result {
 }
 
 // Request returns the record of a request key, or nil. It reads live state, as Job does.
-func (m *Machine) Request(key string) *RequestRecord { return m.requests.byKey[key] }
+func (m *Machine) Request(key string) *RequestRecord { return m.requests.Of(key) }

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/timers"
 )
 
 // Retention of ended jobs works by type: once for completed, cancelled and expired jobs, and once for dead ones. The machine
@@ -44,7 +46,7 @@ func retainedUntil(j *Job, keepMs int64) int64 {
 	if own := j.Options().RetainMs; own > 0 {
 		keepMs = own
 	}
-	return later(j.Execution().FinishedAt, keepMs, 1)
+	return job.Later(j.Execution().FinishedAt, keepMs, 1)
 }
 
 // retireMax is the largest number of jobs that one entry removes; the next entry removes
@@ -101,7 +103,7 @@ func (e *entry) retireOf(q *queue) {
 				break
 			}
 			e.remove(j)
-			e.requests.rememberRemoved(j, e.meta)
+			e.requests.RememberRemoved(j, e.meta)
 			if dead {
 				q.figures = e.figures.Of(q.figures, q.name)
 				q.figures.DeadRemoved++
@@ -164,5 +166,5 @@ func (t *types) timeRetention(q *queue) {
 	if died, diedAt := t.nextRetired(q, true); died != nil && (j == nil || diedAt < at) {
 		at = diedAt
 	}
-	t.timers.move(&q.retainAt, at, timerRetain, q.name)
+	t.timers.Move(&q.retainAt, at, timers.Retain, q.name)
 }

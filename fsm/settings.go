@@ -5,6 +5,7 @@ import (
 
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/timers"
 )
 
 // queuesMax is the largest number of types with settings. Settings are kept until they
@@ -122,7 +123,7 @@ func (t *types) useSettings(q *queue, s *QueueSettings) {
 		t.settings.Set(s)
 		resumeAt = s.Pause.GetUntilMs()
 	}
-	t.timers.move(&q.resumeAt, resumeAt, timerResume, q.name)
+	t.timers.Move(&q.resumeAt, resumeAt, timers.Resume, q.name)
 	for _, g := range q.groups {
 		t.refresh(q, g)
 	}

@@ -34,6 +34,7 @@ import (
 //	fsmpb.Figures, by type, the shared ones last
 //	fsmpb.Hook, by name
 //	fsmpb.HookEvent, by hook, then id
+//	fsmpb.Artefact, by id
 //
 // The encoding of a state is unique, so equal states have equal hashes.
 const snapshotMagic = "osqueue snapshot 1\n"
@@ -109,6 +110,7 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.figures.Scan(func(f *Figures) bool { return fn(figures.Pack(f)) })
 	v.Hooks(func(h *outbox.Hook) bool { return fn(h.Hook) })
 	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e) })
+	v.AllArtefacts(func(a *Artefact) bool { return fn(a) })
 }
 
 // metaRecord returns the first record.
@@ -130,6 +132,7 @@ func (v *View) metaRecord() *fsmpb.Meta {
 		Figures:    uint64(v.figures.Len()),
 		Hooks:      uint64(v.HookCount()),
 		HookEvents: uint64(v.HookEventCount()),
+		Artefacts:  uint64(v.ArtefactCount()),
 	}
 	return m
 }
@@ -188,6 +191,7 @@ func (d *recordReader) records(b *Builder, n *fsmpb.Records) error {
 		func() error { return records(d, n.GetFigures(), asItIs, b.addFiguresPB) },
 		func() error { return records(d, n.GetHooks(), asItIs, b.addHook) },
 		func() error { return records(d, n.GetHookEvents(), asItIs, b.addHookEvent) },
+		func() error { return records(d, n.GetArtefacts(), asItIs, b.addArtefact) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

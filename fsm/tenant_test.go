@@ -18,6 +18,8 @@ var textsOfNobody = strings.Fields(`
 	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after Header.name Header.value Quota.account Scope.types Scope.groups
 	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error Fail.class OnError.class ForceComplete.job_id
 	StateChecked.diverged
+	NewJob.after_names NewJob.step NewBatch.parent
+	StoreStep.name Suspend.signal SendSignal.job_id SendSignal.name SendSignal.id MakeLink.job_id MakeLink.signal RetryFlow.job_id
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
 	EditJob.id Tags.tags Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
 	PutCron.spec PutCron.time_zone PauseCron.spec PauseCron.time_zone
@@ -27,6 +29,7 @@ var textsOfNobody = strings.Fields(`
 	Token.id Token.name Token.types Token.groups Token.family Token.made_by Token.tenant
 	CreateToken.replaces RevokeToken.id TouchTokens.ids
 	Hook.name Hook.url Hook.types Hook.key_id Hook.made_by Hook.old_key_id Hook.last_error Alert.subject
+	NamedArtefact.name DropArtefacts.ids
 	DeleteHook.name TestHook.name ReportHook.name ReportHook.error SetAlert.hook SetAlert.subject SetAlert.text
 `)
 
@@ -34,6 +37,8 @@ var textsOfNobody = strings.Fields(`
 var ownedTexts = strings.Fields(`
 	Request.key NewJob.batch NewJob.limits NewJob.sequence Unique.key NewBatch.id Limits.limits SetLimit.pattern ThrottleLimit.key ThrottleLimit.worker
 	Claim.worker Heartbeat.worker Complete.worker Fail.worker Release.worker RegisterWorker.name WorkerDead.name SetQuiet.name
+	Parent.worker StoreStep.worker Suspend.worker Suspend.batch NewJob.after_batches
+	NamedArtefact.id ReserveArtefact.id AttachArtefact.worker
 	Filter.batch Filter.worker PutCron.name PauseCron.name DeleteCron.name TriggerCron.name
 `)
 
@@ -120,6 +125,37 @@ func walk(m protoreflect.Message, fn func(name, text string)) {
 		}
 		return true
 	})
+}
+
+// A caller sees the batches that a job waits for as its own, whether or not the job has options with an owner.
+func TestWaitsOfATenant(t *testing.T) {
+	m := fsm.New()
+	mine := enqueue("parent", "after", "child")
+	mine.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b"}
+	mine.GetEnqueue().Jobs[1].AfterBatches, mine.GetEnqueue().Jobs[2].Batch = []string{"b"}, "b"
+	mine.Tenant = "acme"
+	until := suspendUntilEnd("w", "parent", 0, "b")
+	until.Tenant = "acme"
+	take := claim("w", 1)
+	take.Tenant = "acme"
+	for _, r := range apply(t, m, 1, mine, take, until) {
+		if r.Code != fsm.OK {
+			t.Fatal(r.Code)
+		}
+	}
+	for id, want := range map[string][2]string{"after": {"batch:b", "batch:acme/b"}, "parent": {"batch:b", "batch:acme/b"}} {
+		for i, tenant := range []string{"acme", ""} {
+			if got := m.Job(id).For(tenant).Details().Waits; len(got) != 1 || got[0] != want[i] {
+				t.Errorf("%s waits for %q, seen by %q; want %q", id, got, tenant, want[i])
+			}
+		}
+	}
+	if got := m.Job("after").For("acme").Options().AfterBatches[0]; got != "b" {
+		t.Errorf("the job was enqueued after %q", got)
+	}
+	if m.Job("after").Options().AfterBatches[0] != "acme\x00b" || m.Job("parent").Details().Waits[0] != "\x00end:acme\x00b" {
+		t.Error("the view has changed the job")
+	}
 }
 
 // The name of an object without a tenant, and one without an owner, stay. No name without a tenant is

@@ -229,6 +229,8 @@ func eventLine(e fsm.Event) string {
 		return strings.TrimSpace(fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message))
 	case fsm.JobCancelled:
 		return e.Job.ID + ": cancellation requested"
+	case fsm.JobSignalled:
+		return e.Job.ID + ": signal " + e.Text
 	}
 	if e.Job != nil {
 		return fmt.Sprintf("%s: %s, job %s", eventNames[e.Kind], e.Name, e.Job.ID)
@@ -324,6 +326,8 @@ func (s *sheet) options(o *fsm.Options) {
 	s.text("tags", strings.Join(o.Tags, ","))
 	s.text("unique", o.Unique.Key)
 	s.text("batch", o.Batch)
+	s.text("step", o.Step)
+	s.text("names", strings.Join(o.AfterNames, ","))
 	s.text("cron", o.Cron)
 	for _, h := range o.Headers {
 		s.text(h.Name, h.Value)
@@ -334,13 +338,23 @@ func (s *sheet) options(o *fsm.Options) {
 }
 
 func (s *sheet) details(d *fsm.Details) {
-	s.text("waits", strings.Join(d.Waits, ","))
+	s.text("waits", strings.ReplaceAll(strings.Join(d.Waits, ","), "\x00", ""))
 	s.add("in line", "", d.InLine)
 	s.num("timeout", d.TimeoutMs, 0)
 	s.num("cancelAt", d.CancelAt, 0)
 	s.add("progress", fmt.Sprintf("%d%%@%d", d.Progress.Percent, d.ProgressAt), d.ProgressAt != 0)
 	s.text("message", d.Progress.Message)
 	s.text("log", d.Log)
+	for _, one := range d.Steps {
+		s.text("step:"+one.Name, string(one.Value))
+	}
+	for _, one := range d.Signals {
+		s.text("signal:"+one.Name, fmt.Sprintf("%s@%d", one.Value, one.AtMs))
+	}
+	s.text("awaits", d.Awaits)
+	for _, l := range d.Links {
+		s.num("link:"+l.Signal, l.UntilMs, 0)
+	}
 }
 
 func attemptLine(a fsm.Attempt) string {
@@ -450,6 +464,7 @@ func batchLine(b *fsm.JobBatch) string {
 	s.text("callback", b.Callback.GetId())
 	s.add("on", fsm.CallbackOn(b.CallbackOn), b.CallbackOn != 0)
 	s.flag("called", b.Called)
+	s.text("of", b.Parent)
 	return s.String()
 }
 

@@ -17,14 +17,18 @@ import (
 // TestTranscripts plays the files of testdata/transcripts. A command is one
 // log entry and prints its results and events:
 //
-//	enqueue ID… [JOB] [newbatch=B [callback=ID [calltype=T] [callkey=K] [on=ended|completed]]]
+//	enqueue ID… [JOB] [newbatch=B [callback=ID [calltype=T] [callkey=K] [on=ended|completed|failed]] [of=ID]] [parent=(W,ID)]
 //	claim worker=W [max=N] [types=(T,…)] [request=R] [lease=MS] [instance=N] [confirms]
 //	heartbeat worker=W ID… [percent=N] [message=TEXT]
 //	complete worker=W ID [result=TEXT] [log=TEXT]
 //	fail worker=W ID [permanent] [delay=MS] [error=TEXT]      release worker=W ID
+//	step worker=W ID name=N [value=TEXT]
+//	suspend worker=W ID until=MS [signal=N]      suspend worker=W ID endof=BATCH
+//	signal ID name=N [value=TEXT] [id=I] [link=SECRET]       link ID name=N secret=TEXT until=MS
+//	retryflow ID [fresh=yes]
 //	force ID [result=TEXT]
 //	register worker=W [instance=N]       dead worker=W [instance=N]       quiet worker=W [no]
-//	cancel|retry|delete ID…     or, by filter: cancel|retry|delete all [status=(S,…)] [type=T]
+//	cancel|retry|delete ID… [fresh=yes]     or, by filter: cancel|retry|delete all [status=(S,…)] [type=T]
 //	    [tag=T] [group=G] [batch=B] [worker=W] [from=MS] [before=MS] [limit=N] [behind=(S,SEQ)]
 //	setqueue T [remove] [paused[=no] [reason=TEXT] [by=TEXT] [until=MS]] [running=N] [pergroup=N] [rate=N] [burst=N] [lease=MS]
 //	    [timeout=MS] [attempts=N] [backoff=…] [retain=MS] [keep=N] [jobs=N] [bytes=N] [payload=N]
@@ -44,7 +48,7 @@ import (
 //
 // JOB is [type=T] [priority=N] [at=MS] [attempts=N] [lease=MS] [payload=TEXT | size=N]
 // [backoff=(KIND,BASE[,CAP[,JITTER]])] [timeout=MS] [group=G] [tags=(T,…)]
-// [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…)] [failure=block|cancel|run] [batch=B]
+// [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…) [names=(N,…)]] [afterbatches=(B,…)] [failure=block|cancel|run|only] [batch=B [step=N]]
 // [quota=(ACCOUNT,JOBS,BYTES)].
 // An enqueue may have more jobs, each with a JOB of its own, one a line, and "many=N prefix=P" makes N jobs.
 //

@@ -97,7 +97,7 @@ func (t *types) rank() {
 // rankOf returns the rank of a type; false if it is in no list.
 func (t *types) rankOf(name string) (r RankedType, ok bool) {
 	q := t.queues[name]
-	if q == nil || q.counts.empty() && q.settings == nil {
+	if q == nil || q.counts.Empty() && q.settings == nil {
 		return r, false
 	}
 	r = RankedType{Name: q.name, Unclaimed: q.counts[Unclaimed]}

@@ -3,8 +3,10 @@ package fsm
 import (
 	"iter"
 
+	"osqueue/fsm/artefacts"
 	"osqueue/fsm/btree"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/waits"
 )
 
 // View is the frozen state of the machine at one LSN. It is safe for concurrent use and
@@ -12,6 +14,7 @@ import (
 type View struct {
 	meta    *Meta
 	counts  Counts
+	stuck   int
 	bytes   int64
 	jobs    *btree.Tree[*Job]
 	workers *btree.Tree[*Worker]
@@ -31,10 +34,11 @@ type View struct {
 	tokens   *btree.Tree[*Token]
 	figures  *btree.Tree[*Figures]
 
-	dependents *btree.Tree[dependent]
+	dependents *btree.Tree[waits.Dependent]
 	ranked     rankedTypes
 
 	outbox.State // the hooks
+	artefacts.Frozen
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
@@ -45,10 +49,11 @@ func (m *Machine) View() *View {
 	return &View{
 		meta:    m.Meta(),
 		counts:  m.counts,
+		stuck:   m.Stuck(),
 		bytes:   m.Bytes(),
 		jobs:    m.jobs.Copy(),
 		workers: m.workers.Copy(),
-		claims:  m.claims.records.Copy(),
+		claims:  m.claims.Records.Copy(),
 		running: m.running.Copy(),
 		typed:   m.types.typed.Copy(),
 		tagged:  m.tagged.Copy(),
@@ -60,14 +65,15 @@ func (m *Machine) View() *View {
 		crons:    m.crons.Copy(),
 		batches:  m.batches.Copy(),
 		holds:    m.uniques.Copy(),
-		requests: m.requests.records.Copy(),
+		requests: m.requests.Records.Copy(),
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
 
-		dependents: m.waits.dependents.Copy(),
+		dependents: m.waits.Dependents.Copy(),
 		ranked:     m.types.ranked.copy(),
 
-		State: m.hooks.Freeze(),
+		State:  m.hooks.Freeze(),
+		Frozen: m.artefacts.Freeze(),
 	}
 }
 
@@ -82,6 +88,9 @@ func (v *View) Now() int64 { return v.meta.NowMs }
 
 // Counts returns the number of jobs by status.
 func (v *View) Counts() Counts { return v.counts }
+
+// Stuck returns the number of blocked jobs that keep waiting for a job or batch that has failed, once for each of these.
+func (v *View) Stuck() int { return v.stuck }
 
 // Workers iterates over the registered workers whose name is from or later, in the order of names.
 func (v *View) Workers(from string) iter.Seq[*Worker] { return v.workers.From(&Worker{Name: from}) }

@@ -9,6 +9,8 @@ import (
 	"osqueue/fsm/job"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/timers"
+	"osqueue/fsm/usage"
 )
 
 // A registered worker must send a heartbeat at least every WorkerTimeoutMs, even when it
@@ -31,10 +33,10 @@ func (r registry) register(op *fsmpb.RegisterWorker) Result {
 		LastSeenMs:     r.meta.NowMs,
 	}
 	old := r.workers.find(op.Name)
-	if more := workerKept(w).bytes - workerKept(old).bytes; more > 0 && r.usage.workers > workersBytesMax-more {
+	if more := usage.OfWorker(w).Bytes - usage.OfWorker(old).Bytes; more > 0 && r.usage.Workers > workersBytesMax-more {
 		return Result{Code: TooManyBytes}
 	}
-	if code := r.usage.mayUse(workerKept(w), workerKept(old), op.Quota); code != OK {
+	if code := mayUse(&r.usage, usage.OfWorker(w), usage.OfWorker(old), op.Quota); code != OK {
 		return Result{Code: code}
 	}
 	if old == nil {
@@ -49,7 +51,7 @@ func (r registry) register(op *fsmpb.RegisterWorker) Result {
 		r.cameBack(old, w)
 		return Result{}
 	}
-	r.usage.keepWorker(w, old)
+	r.usage.KeepWorker(w, old)
 	r.workers.Set(w)
 	return Result{}
 }
@@ -84,9 +86,9 @@ func (x *workers) turn(name string) {
 
 // putWorker stores w in place of old, with its timer; nil stands for none.
 func (m *Machine) putWorker(old, w *Worker) {
-	m.usage.keepWorker(w, old)
+	m.usage.KeepWorker(w, old)
 	if old != nil {
-		m.timers.Delete(timer{at: m.workers.timerAt[old.Name], kind: timerWorker, key: old.Name})
+		m.timers.Delete(timers.Timer{At: m.workers.timerAt[old.Name], Kind: timers.Worker, Key: old.Name})
 	}
 	if w == nil {
 		m.workers.Delete(old)
@@ -95,7 +97,7 @@ func (m *Machine) putWorker(old, w *Worker) {
 	}
 	end := workerEnd(m.meta, w)
 	m.workers.timerAt[w.Name] = end
-	m.timers.Set(timer{at: end, kind: timerWorker, key: w.Name})
+	m.timers.Set(timers.Timer{At: end, Kind: timers.Worker, Key: w.Name})
 	m.workers.Set(w)
 }
 
@@ -131,9 +133,9 @@ func (r registry) seen(name string) {
 // which a gone one is forgotten.
 func workerEnd(m *Meta, w *Worker) int64 {
 	if w.Gone() {
-		return later(w.GoneAtMs, quietMs)
+		return job.Later(w.GoneAtMs, quietMs)
 	}
-	return later(max(w.LastSeenMs, m.LeasesFromMs), m.Settings.WorkerTimeoutMs, 1)
+	return job.Later(max(w.LastSeenMs, m.LeasesFromMs), m.Settings.WorkerTimeoutMs, 1)
 }
 
 func (r registry) dead(op *fsmpb.WorkerDead) Result {
@@ -172,7 +174,7 @@ func (r registry) markDead(w *Worker, instance uint64) {
 func (r registry) loseJobs(name string, instance uint64) {
 	for _, j := range r.heldBy(name, instance) {
 		r.firings--
-		r.lose(j, EndLease, "worker "+printable(name)+" is dead")
+		r.lose(j, EndLease, "worker "+tenants.Printable(name)+" is dead")
 	}
 }
 

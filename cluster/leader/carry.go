@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm"
+	"osqueue/fsm/answers"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/document"
@@ -69,6 +70,7 @@ var (
 type carried struct {
 	m     *fsm.Machine
 	doc   *fsm.View  // state of the document, before the changes to m
+	own   *fsm.View  // state of this cluster
 	jobs  int        // number of jobs enqueued
 	ended int        // number of the document's jobs that got the end that they had here
 	kept  []*fsm.Job // jobs that are only in the copy
@@ -82,7 +84,7 @@ type carried struct {
 
 // carry brings the jobs of v that the document lacks into m, the state of the document.
 func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *carried {
-	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{}), repeated: make(map[string]struct{})}
+	c := &carried{m: m, doc: m.View(), own: v, ids: make(map[string]struct{}), repeated: make(map[string]struct{})}
 	meta := v.Meta()
 	if doc.Header == nil || meta.Lineage == "" || doc.Header.Lineage != meta.Lineage {
 		return c
@@ -184,7 +186,24 @@ func (c *carried) newJob(j *fsm.Job) *fsmpb.NewJob {
 		_, coming := c.ids[id]
 		return !coming && c.m.Job(id) == nil
 	})
+	n.Artefacts = c.reserve(j)
 	return n
+}
+
+// reservedFor is the time for which artefacts are reserved in the adopted state, in ms: the next entry attaches them.
+const reservedFor = 24 * 3_600_000
+
+// reserve reserves the artefacts of a job in m. Their objects are in the same bucket.
+func (c *carried) reserve(j *fsm.Job) (named []*fsmpb.NamedArtefact) {
+	for _, a := range c.own.ArtefactsOf(j.ID) {
+		op := &fsmpb.ReserveArtefact{Id: a.Id, Size: a.Size, Sum: a.Sum, Sealed: a.Sealed, UntilMs: c.m.Now() + reservedFor}
+		if a.Account != "" {
+			op.Quota = &fsmpb.Quota{Account: a.Account}
+		}
+		c.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: op}}) // the document may have reserved it
+		named = append(named, &fsmpb.NamedArtefact{Name: a.Name, Id: a.Id})
+	}
+	return named
 }
 
 // try enqueues each job on its own, and then ends the jobs that have ended here. It
@@ -319,7 +338,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 		}
 	}
 	for here := range v.Requests {
-		if f.since(here) && fsm.RemovedJob(here) == nil && c.m.Request(here.Key) == nil {
+		if f.since(here) && answers.RemovedJob(here) == nil && c.m.Request(here.Key) == nil {
 			r.Requests = append(r.Requests, here)
 		}
 	}
@@ -355,7 +374,7 @@ func (f fork) since(r *fsm.RequestRecord) bool {
 // later answer, so the document's counts, and one request must not run twice.
 func (c *carried) findRepeated(v *fsm.View, f fork) {
 	for r := range v.Requests {
-		if f.since(r) && fsm.RemovedJob(r) == nil && c.m.Request(r.Key) != nil {
+		if f.since(r) && answers.RemovedJob(r) == nil && c.m.Request(r.Key) != nil {
 			for _, i := range r.Items {
 				c.repeated[i.JobId] = struct{}{}
 			}
@@ -367,7 +386,7 @@ func (c *carried) findRepeated(v *fsm.View, f fork) {
 // Their results are gone.
 func (c *carried) endRemoved(v *fsm.View, f fork) {
 	for r := range v.Requests {
-		if j := fsm.RemovedJob(r); j != nil && f.since(r) {
+		if j := answers.RemovedJob(r); j != nil && f.since(r) {
 			c.end(j, f)
 		}
 	}

@@ -35,3 +35,25 @@ func TestRulesOfLimitsThatTheDocumentLacks(t *testing.T) {
 		t.Errorf("the copy has %v", got)
 	}
 }
+
+// A job that is carried over keeps its artefacts, also one that the document has reserved.
+func TestArtefactsAreCarriedOver(t *testing.T) {
+	const now = 1_700_000_000_000
+	reserve := func(id string) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: &fsmpb.ReserveArtefact{
+			Id: id, Size: 5, Sum: make([]byte, 32), Sealed: true, UntilMs: now + 60_000, Quota: &fsmpb.Quota{Account: "acc"},
+		}}}
+	}
+	here, there := fsm.New(), fsm.New()
+	there.Apply(1, 1, &fsmpb.Batch{NowMs: now, Mutations: []*fsmpb.Mutation{reserve("a")}})
+	list := []*fsmpb.NamedArtefact{{Name: "x", Id: "a"}, {Name: "y", Id: "b"}}
+	here.Apply(1, 1, &fsmpb.Batch{NowMs: now, Mutations: []*fsmpb.Mutation{
+		reserve("a"), reserve("b"), {Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j", Artefacts: list}}}}},
+	}})
+	c := &carried{m: there, doc: there.View(), own: here.View(), ids: map[string]struct{}{"j": {}}, batch: []*fsm.Job{here.Job("j")}}
+	c.enqueue()
+	got := there.View().ArtefactsOf("j")
+	if len(got) != 2 || got[0].Id != "a" || got[1].Id != "b" || got[1].Size != 5 || !got[1].Sealed || got[1].Account != "acc" || len(c.kept) != 0 {
+		t.Errorf("the adopted state has %v, and %d jobs are only in the copy", got, len(c.kept))
+	}
+}

@@ -65,6 +65,7 @@ func (t *Term) run(ctx context.Context) error {
 	wg.Go(func() { t.clock.watch(ctx) })
 	wg.Go(func() { t.passTime(ctx) })
 	wg.Go(func() { t.collect(ctx) })
+	wg.Go(func() { t.deleteArtefacts(ctx) })
 	wg.Go(func() { t.keepLevel(ctx) })
 	wg.Go(func() { t.audit(ctx) })
 	wg.Go(func() { t.checkStates(ctx) })

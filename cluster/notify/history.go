@@ -167,7 +167,7 @@ func endedBadly(from fsm.Status, j *fsm.Job) bool {
 	case from != fsm.InProgress || j.Status == fsm.Completed:
 		return false
 	}
-	return j.AttemptEnd != fsm.EndReleased
+	return j.AttemptEnd != fsm.EndReleased && j.AttemptEnd != fsm.EndSuspended
 }
 
 // cutText truncates s to eventTextMax bytes. It copies a longer s, so that the rest can

@@ -160,7 +160,7 @@ func (f *Record) endAttempt(j *job.Job, minute *Minute, now int64) {
 	case job.EndLease:
 		f.LeasesLost++
 	case job.EndFail, job.EndTimeout:
-	case job.NoEnd, job.EndOK, job.EndReleased:
+	case job.NoEnd, job.EndOK, job.EndReleased, job.EndSuspended:
 		return
 	}
 	f.Failed++

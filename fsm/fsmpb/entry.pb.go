@@ -157,6 +157,14 @@ type Mutation struct {
 	//	*Mutation_EditJob
 	//	*Mutation_SetLimit
 	//	*Mutation_ThrottleLimit
+	//	*Mutation_StoreStep
+	//	*Mutation_Suspend
+	//	*Mutation_SendSignal
+	//	*Mutation_MakeLink
+	//	*Mutation_RetryFlow
+	//	*Mutation_ReserveArtefact
+	//	*Mutation_AttachArtefact
+	//	*Mutation_DropArtefacts
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -513,6 +521,78 @@ func (x *Mutation) GetThrottleLimit() *ThrottleLimit {
 	return nil
 }
 
+func (x *Mutation) GetStoreStep() *StoreStep {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_StoreStep); ok {
+			return x.StoreStep
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetSuspend() *Suspend {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_Suspend); ok {
+			return x.Suspend
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetSendSignal() *SendSignal {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SendSignal); ok {
+			return x.SendSignal
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetMakeLink() *MakeLink {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_MakeLink); ok {
+			return x.MakeLink
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetRetryFlow() *RetryFlow {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_RetryFlow); ok {
+			return x.RetryFlow
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetReserveArtefact() *ReserveArtefact {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_ReserveArtefact); ok {
+			return x.ReserveArtefact
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetAttachArtefact() *AttachArtefact {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_AttachArtefact); ok {
+			return x.AttachArtefact
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetDropArtefacts() *DropArtefacts {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_DropArtefacts); ok {
+			return x.DropArtefacts
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -674,6 +754,38 @@ type Mutation_ThrottleLimit struct {
 	ThrottleLimit *ThrottleLimit `protobuf:"bytes,39,opt,name=throttle_limit,json=throttleLimit,proto3,oneof"`
 }
 
+type Mutation_StoreStep struct {
+	StoreStep *StoreStep `protobuf:"bytes,40,opt,name=store_step,json=storeStep,proto3,oneof"`
+}
+
+type Mutation_Suspend struct {
+	Suspend *Suspend `protobuf:"bytes,41,opt,name=suspend,proto3,oneof"`
+}
+
+type Mutation_SendSignal struct {
+	SendSignal *SendSignal `protobuf:"bytes,42,opt,name=send_signal,json=sendSignal,proto3,oneof"`
+}
+
+type Mutation_MakeLink struct {
+	MakeLink *MakeLink `protobuf:"bytes,43,opt,name=make_link,json=makeLink,proto3,oneof"`
+}
+
+type Mutation_RetryFlow struct {
+	RetryFlow *RetryFlow `protobuf:"bytes,44,opt,name=retry_flow,json=retryFlow,proto3,oneof"`
+}
+
+type Mutation_ReserveArtefact struct {
+	ReserveArtefact *ReserveArtefact `protobuf:"bytes,46,opt,name=reserve_artefact,json=reserveArtefact,proto3,oneof"`
+}
+
+type Mutation_AttachArtefact struct {
+	AttachArtefact *AttachArtefact `protobuf:"bytes,47,opt,name=attach_artefact,json=attachArtefact,proto3,oneof"`
+}
+
+type Mutation_DropArtefacts struct {
+	DropArtefacts *DropArtefacts `protobuf:"bytes,48,opt,name=drop_artefacts,json=dropArtefacts,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -741,6 +853,22 @@ func (*Mutation_EditJob) isMutation_Op() {}
 func (*Mutation_SetLimit) isMutation_Op() {}
 
 func (*Mutation_ThrottleLimit) isMutation_Op() {}
+
+func (*Mutation_StoreStep) isMutation_Op() {}
+
+func (*Mutation_Suspend) isMutation_Op() {}
+
+func (*Mutation_SendSignal) isMutation_Op() {}
+
+func (*Mutation_MakeLink) isMutation_Op() {}
+
+func (*Mutation_RetryFlow) isMutation_Op() {}
+
+func (*Mutation_ReserveArtefact) isMutation_Op() {}
+
+func (*Mutation_AttachArtefact) isMutation_Op() {}
+
+func (*Mutation_DropArtefacts) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -848,7 +976,9 @@ type Enqueue struct {
 	Jobs     []*NewJob              `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	NewBatch *NewBatch              `protobuf:"bytes,2,opt,name=new_batch,json=newBatch,proto3" json:"new_batch,omitempty"`
 	// Of the caller: for its jobs, no other job exists to wait for.
-	Scope         *Scope `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	Scope *Scope `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	// The jobs are children of one that runs: nothing is added unless the worker has its lease.
+	Parent        *Parent `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,6 +1034,74 @@ func (x *Enqueue) GetScope() *Scope {
 	return nil
 }
 
+func (x *Enqueue) GetParent() *Parent {
+	if x != nil {
+		return x.Parent
+	}
+	return nil
+}
+
+// Parent is a job that runs, and its worker.
+type Parent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease         *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner         uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parent) Reset() {
+	*x = Parent{}
+	mi := &file_entry_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parent) ProtoMessage() {}
+
+func (x *Parent) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parent.ProtoReflect.Descriptor instead.
+func (*Parent) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Parent) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Parent) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Parent) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
 // Scope has globs of the types and groups of the jobs that exist for a caller; none: all.
 type Scope struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -915,7 +1113,7 @@ type Scope struct {
 
 func (x *Scope) Reset() {
 	*x = Scope{}
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1125,7 @@ func (x *Scope) String() string {
 func (*Scope) ProtoMessage() {}
 
 func (x *Scope) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1138,7 @@ func (x *Scope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scope.ProtoReflect.Descriptor instead.
 func (*Scope) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{5}
+	return file_entry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Scope) GetTypes() []string {
@@ -982,8 +1180,14 @@ type NewJob struct {
 	After []string `protobuf:"bytes,13,rep,name=after,proto3" json:"after,omitempty"`
 	// fsm.AfterFailure.
 	AfterFailure uint32 `protobuf:"varint,14,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
+	// Names of the jobs of after, in their order; none: they have those of their own.
+	AfterNames []string `protobuf:"bytes,26,rep,name=after_names,json=afterNames,proto3" json:"after_names,omitempty"`
+	// Ids of the batches to wait for.
+	AfterBatches []string `protobuf:"bytes,24,rep,name=after_batches,json=afterBatches,proto3" json:"after_batches,omitempty"`
 	// Id of the batch that the job belongs to.
 	Batch string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
+	// Its name in the batch; "" is none.
+	Step string `protobuf:"bytes,25,opt,name=step,proto3" json:"step,omitempty"`
 	// Sorted by name.
 	Headers []*Header `protobuf:"bytes,17,rep,name=headers,proto3" json:"headers,omitempty"`
 	// Of the producer.
@@ -997,14 +1201,16 @@ type NewJob struct {
 	// How long it is kept after its end; 0 takes the type's.
 	RetainMs int64 `protobuf:"varint,20,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
 	// The first one that matches counts.
-	OnError       []*OnError `protobuf:"bytes,21,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	OnError []*OnError `protobuf:"bytes,21,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	// Files that become those of the job. Sorted by name, without repetition.
+	Artefacts     []*NamedArtefact `protobuf:"bytes,27,rep,name=artefacts,proto3" json:"artefacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewJob) Reset() {
 	*x = NewJob{}
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1222,7 @@ func (x *NewJob) String() string {
 func (*NewJob) ProtoMessage() {}
 
 func (x *NewJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1235,7 @@ func (x *NewJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewJob.ProtoReflect.Descriptor instead.
 func (*NewJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{6}
+	return file_entry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NewJob) GetId() string {
@@ -1130,9 +1336,30 @@ func (x *NewJob) GetAfterFailure() uint32 {
 	return 0
 }
 
+func (x *NewJob) GetAfterNames() []string {
+	if x != nil {
+		return x.AfterNames
+	}
+	return nil
+}
+
+func (x *NewJob) GetAfterBatches() []string {
+	if x != nil {
+		return x.AfterBatches
+	}
+	return nil
+}
+
 func (x *NewJob) GetBatch() string {
 	if x != nil {
 		return x.Batch
+	}
+	return ""
+}
+
+func (x *NewJob) GetStep() string {
+	if x != nil {
+		return x.Step
 	}
 	return ""
 }
@@ -1186,6 +1413,66 @@ func (x *NewJob) GetOnError() []*OnError {
 	return nil
 }
 
+func (x *NewJob) GetArtefacts() []*NamedArtefact {
+	if x != nil {
+		return x.Artefacts
+	}
+	return nil
+}
+
+// NamedArtefact gives a reserved artefact a name among those of a job.
+type NamedArtefact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedArtefact) Reset() {
+	*x = NamedArtefact{}
+	mi := &file_entry_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedArtefact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedArtefact) ProtoMessage() {}
+
+func (x *NamedArtefact) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedArtefact.ProtoReflect.Descriptor instead.
+func (*NamedArtefact) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NamedArtefact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedArtefact) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // OnError is what follows a failure of a class.
 type OnError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1200,7 +1487,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1499,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1512,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{7}
+	return file_entry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OnError) GetClass() string {
@@ -1264,7 +1551,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1563,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1576,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{8}
+	return file_entry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Quota) GetAccount() string {
@@ -1324,7 +1611,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1623,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1636,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{9}
+	return file_entry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Header) GetName() string {
@@ -1382,7 +1669,7 @@ type Backoff struct {
 
 func (x *Backoff) Reset() {
 	*x = Backoff{}
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1681,7 @@ func (x *Backoff) String() string {
 func (*Backoff) ProtoMessage() {}
 
 func (x *Backoff) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1694,7 @@ func (x *Backoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backoff.ProtoReflect.Descriptor instead.
 func (*Backoff) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{10}
+	return file_entry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Backoff) GetKind() uint32 {
@@ -1458,7 +1745,7 @@ type Unique struct {
 
 func (x *Unique) Reset() {
 	*x = Unique{}
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1757,7 @@ func (x *Unique) String() string {
 func (*Unique) ProtoMessage() {}
 
 func (x *Unique) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1770,7 @@ func (x *Unique) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unique.ProtoReflect.Descriptor instead.
 func (*Unique) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{11}
+	return file_entry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Unique) GetKey() string {
@@ -1536,14 +1823,16 @@ type NewBatch struct {
 	// fsm.CallbackOn.
 	CallbackOn uint32 `protobuf:"varint,3,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
 	// Of the producer.
-	Quota         *Quota `protobuf:"bytes,4,opt,name=quota,proto3" json:"quota,omitempty"`
+	Quota *Quota `protobuf:"bytes,4,opt,name=quota,proto3" json:"quota,omitempty"`
+	// Id of the job whose children these are; "" is none.
+	Parent        string `protobuf:"bytes,5,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewBatch) Reset() {
 	*x = NewBatch{}
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1844,7 @@ func (x *NewBatch) String() string {
 func (*NewBatch) ProtoMessage() {}
 
 func (x *NewBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1857,7 @@ func (x *NewBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewBatch.ProtoReflect.Descriptor instead.
 func (*NewBatch) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{12}
+	return file_entry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NewBatch) GetId() string {
@@ -1599,6 +1888,13 @@ func (x *NewBatch) GetQuota() *Quota {
 	return nil
 }
 
+func (x *NewBatch) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
 type Claim struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -1622,7 +1918,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1930,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1943,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{13}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Claim) GetWorker() string {
@@ -1720,7 +2016,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2028,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2041,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{14}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Lease) GetJobId() string {
@@ -1780,7 +2076,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2088,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2101,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetPercent() uint32 {
@@ -1835,7 +2131,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +2143,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +2156,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Heartbeat) GetWorker() string {
@@ -1898,7 +2194,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2206,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2219,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Complete) GetWorker() string {
@@ -1975,7 +2271,7 @@ type ForceComplete struct {
 
 func (x *ForceComplete) Reset() {
 	*x = ForceComplete{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2283,7 @@ func (x *ForceComplete) String() string {
 func (*ForceComplete) ProtoMessage() {}
 
 func (x *ForceComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2296,7 @@ func (x *ForceComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceComplete.ProtoReflect.Descriptor instead.
 func (*ForceComplete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ForceComplete) GetJobId() string {
@@ -2035,7 +2331,7 @@ type RaiseLevel struct {
 
 func (x *RaiseLevel) Reset() {
 	*x = RaiseLevel{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2343,7 @@ func (x *RaiseLevel) String() string {
 func (*RaiseLevel) ProtoMessage() {}
 
 func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2356,7 @@ func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseLevel.ProtoReflect.Descriptor instead.
 func (*RaiseLevel) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RaiseLevel) GetLevel() uint32 {
@@ -2080,7 +2376,7 @@ type CheckState struct {
 
 func (x *CheckState) Reset() {
 	*x = CheckState{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2388,7 @@ func (x *CheckState) String() string {
 func (*CheckState) ProtoMessage() {}
 
 func (x *CheckState) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2401,7 @@ func (x *CheckState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
 func (*CheckState) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 // StateChecked changes nothing. It says which checksum most nodes have for the state
@@ -2125,7 +2421,7 @@ type StateChecked struct {
 
 func (x *StateChecked) Reset() {
 	*x = StateChecked{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2433,7 @@ func (x *StateChecked) String() string {
 func (*StateChecked) ProtoMessage() {}
 
 func (x *StateChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2446,7 @@ func (x *StateChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChecked.ProtoReflect.Descriptor instead.
 func (*StateChecked) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StateChecked) GetTerm() uint64 {
@@ -2199,7 +2495,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2507,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2520,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Fail) GetWorker() string {
@@ -2291,7 +2587,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2599,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2612,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Release) GetWorker() string {
@@ -2347,6 +2643,605 @@ func (x *Release) GetDelayMs() int64 {
 	return 0
 }
 
+// StoreStep stores the value of a step of a job that runs, if it has none of that name.
+type StoreStep struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease  *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner  uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Name   string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON.
+	Value         []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreStep) Reset() {
+	*x = StoreStep{}
+	mi := &file_entry_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreStep) ProtoMessage() {}
+
+func (x *StoreStep) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreStep.ProtoReflect.Descriptor instead.
+func (*StoreStep) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StoreStep) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *StoreStep) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *StoreStep) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *StoreStep) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StoreStep) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Suspend ends an attempt without counting it, until a time, a signal that comes before it, or the end of a batch.
+type Suspend struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Worker  string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease   *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner   uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	UntilMs int64                  `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// "": none.
+	Signal string `protobuf:"bytes,5,opt,name=signal,proto3" json:"signal,omitempty"`
+	// Without until_ms and signal.
+	Batch         string `protobuf:"bytes,6,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspend) Reset() {
+	*x = Suspend{}
+	mi := &file_entry_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspend) ProtoMessage() {}
+
+func (x *Suspend) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
+func (*Suspend) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Suspend) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Suspend) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Suspend) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *Suspend) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Suspend) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *Suspend) GetBatch() string {
+	if x != nil {
+		return x.Batch
+	}
+	return ""
+}
+
+// SendSignal gives a job that has not ended a value under a name.
+type SendSignal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// As in Change; 0: whichever job has the id.
+	Seq  uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON.
+	Value []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	// The job gets a signal with an id once.
+	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	// SHA-256 of the secret of the link that allows it; none: the caller may send it.
+	Link          []byte `protobuf:"bytes,6,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendSignal) Reset() {
+	*x = SendSignal{}
+	mi := &file_entry_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendSignal) ProtoMessage() {}
+
+func (x *SendSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendSignal.ProtoReflect.Descriptor instead.
+func (*SendSignal) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SendSignal) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *SendSignal) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *SendSignal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SendSignal) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *SendSignal) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SendSignal) GetLink() []byte {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+// MakeLink allows whoever has a secret to send a job one signal, once.
+type MakeLink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// As in SendSignal.
+	Seq    uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Signal string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	// SHA-256 of the secret.
+	Hash          []byte `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	UntilMs       int64  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MakeLink) Reset() {
+	*x = MakeLink{}
+	mi := &file_entry_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MakeLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MakeLink) ProtoMessage() {}
+
+func (x *MakeLink) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MakeLink.ProtoReflect.Descriptor instead.
+func (*MakeLink) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *MakeLink) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *MakeLink) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MakeLink) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *MakeLink) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *MakeLink) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+// RetryFlow makes a job, and those jobs of its batch that depend on it, as new.
+type RetryFlow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// As in Change; 0: whichever job has the id.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The jobs lose their steps and signals.
+	Fresh         bool `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryFlow) Reset() {
+	*x = RetryFlow{}
+	mi := &file_entry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryFlow) ProtoMessage() {}
+
+func (x *RetryFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryFlow.ProtoReflect.Descriptor instead.
+func (*RetryFlow) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RetryFlow) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *RetryFlow) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *RetryFlow) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+// ReserveArtefact makes the record of a file whose bytes come into the bucket later.
+type ReserveArtefact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// SHA-256 of the bytes.
+	Sum []byte `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
+	// The bytes are a sealed stream of package seal.
+	Sealed bool `protobuf:"varint,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// The reservation ends then.
+	UntilMs int64 `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// Of the producer.
+	Quota         *Quota `protobuf:"bytes,6,opt,name=quota,proto3" json:"quota,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveArtefact) Reset() {
+	*x = ReserveArtefact{}
+	mi := &file_entry_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveArtefact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveArtefact) ProtoMessage() {}
+
+func (x *ReserveArtefact) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveArtefact.ProtoReflect.Descriptor instead.
+func (*ReserveArtefact) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReserveArtefact) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReserveArtefact) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ReserveArtefact) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
+func (x *ReserveArtefact) GetSealed() bool {
+	if x != nil {
+		return x.Sealed
+	}
+	return false
+}
+
+func (x *ReserveArtefact) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ReserveArtefact) GetQuota() *Quota {
+	if x != nil {
+		return x.Quota
+	}
+	return nil
+}
+
+// AttachArtefact makes a reserved artefact one of a job that runs.
+type AttachArtefact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease         *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner         uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Artefact      *NamedArtefact         `protobuf:"bytes,4,opt,name=artefact,proto3" json:"artefact,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachArtefact) Reset() {
+	*x = AttachArtefact{}
+	mi := &file_entry_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachArtefact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachArtefact) ProtoMessage() {}
+
+func (x *AttachArtefact) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachArtefact.ProtoReflect.Descriptor instead.
+func (*AttachArtefact) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AttachArtefact) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *AttachArtefact) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *AttachArtefact) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *AttachArtefact) GetArtefact() *NamedArtefact {
+	if x != nil {
+		return x.Artefact
+	}
+	return nil
+}
+
+// DropArtefacts removes the records of artefacts whose objects were deleted.
+type DropArtefacts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropArtefacts) Reset() {
+	*x = DropArtefacts{}
+	mi := &file_entry_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropArtefacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropArtefacts) ProtoMessage() {}
+
+func (x *DropArtefacts) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropArtefacts.ProtoReflect.Descriptor instead.
+func (*DropArtefacts) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DropArtefacts) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
 type RegisterWorker struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2365,7 +3260,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +3272,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +3285,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -2453,7 +3348,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +3360,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +3373,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -2508,7 +3403,7 @@ type SetQuiet struct {
 
 func (x *SetQuiet) Reset() {
 	*x = SetQuiet{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +3415,7 @@ func (x *SetQuiet) String() string {
 func (*SetQuiet) ProtoMessage() {}
 
 func (x *SetQuiet) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +3428,7 @@ func (x *SetQuiet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
 func (*SetQuiet) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetQuiet) GetName() string {
@@ -2569,14 +3464,16 @@ type Change struct {
 	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The Seq of each of the jobs that the leader has found in the scope of the caller: a job with
 	// the id and another Seq does not exist for the mutation. None: the ids alone count.
-	Seqs          []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	Seqs []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	// Of a retry: the jobs lose their steps and signals.
+	Fresh         bool `protobuf:"varint,6,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +3485,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +3498,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -2639,6 +3536,13 @@ func (x *Change) GetSeqs() []uint64 {
 	return nil
 }
 
+func (x *Change) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
 // EditJob changes the fields that it has of a job that waits.
 type EditJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2664,7 +3568,7 @@ type EditJob struct {
 
 func (x *EditJob) Reset() {
 	*x = EditJob{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +3580,7 @@ func (x *EditJob) String() string {
 func (*EditJob) ProtoMessage() {}
 
 func (x *EditJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +3593,7 @@ func (x *EditJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditJob.ProtoReflect.Descriptor instead.
 func (*EditJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EditJob) GetId() string {
@@ -2779,7 +3683,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3695,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3708,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Tags) GetTags() []string {
@@ -2824,7 +3728,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3740,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3753,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Limits) GetLimits() []string {
@@ -2872,7 +3776,7 @@ type SetLimit struct {
 
 func (x *SetLimit) Reset() {
 	*x = SetLimit{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +3788,7 @@ func (x *SetLimit) String() string {
 func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +3801,7 @@ func (x *SetLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetLimit) GetPattern() string {
@@ -2928,7 +3832,7 @@ type LimitRule struct {
 
 func (x *LimitRule) Reset() {
 	*x = LimitRule{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3844,7 @@ func (x *LimitRule) String() string {
 func (*LimitRule) ProtoMessage() {}
 
 func (x *LimitRule) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3857,7 @@ func (x *LimitRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitRule.ProtoReflect.Descriptor instead.
 func (*LimitRule) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LimitRule) GetRunning() int64 {
@@ -2993,7 +3897,7 @@ type ThrottleLimit struct {
 
 func (x *ThrottleLimit) Reset() {
 	*x = ThrottleLimit{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3909,7 @@ func (x *ThrottleLimit) String() string {
 func (*ThrottleLimit) ProtoMessage() {}
 
 func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3922,7 @@ func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleLimit.ProtoReflect.Descriptor instead.
 func (*ThrottleLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ThrottleLimit) GetKey() string {
@@ -3078,7 +3982,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3994,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +4007,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -3211,7 +4115,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +4127,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +4140,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetQueue) GetName() string {
@@ -3396,7 +4300,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +4312,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +4325,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Pause) GetReason() string {
@@ -3477,7 +4381,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +4393,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +4406,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PutCron) GetName() string {
@@ -3606,7 +4510,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +4522,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +4535,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PauseCron) GetName() string {
@@ -3692,7 +4596,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +4608,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +4621,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -3750,7 +4654,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +4666,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +4679,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FireCron) GetName() string {
@@ -3859,7 +4763,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3871,7 +4775,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3884,7 +4788,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3915,7 +4819,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4831,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4844,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3973,7 +4877,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3985,7 +4889,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3998,7 +4902,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -4071,7 +4975,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4987,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +5000,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -4218,7 +5122,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +5134,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +5147,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Token) GetId() string {
@@ -4386,7 +5290,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +5302,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +5315,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -4446,7 +5350,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4458,7 +5362,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4471,7 +5375,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -4499,7 +5403,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +5415,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +5428,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -4584,7 +5488,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4596,7 +5500,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4609,7 +5513,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Hook) GetName() string {
@@ -4819,7 +5723,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4831,7 +5735,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4844,7 +5748,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4903,7 +5807,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4915,7 +5819,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4928,7 +5832,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{51}
+	return file_entry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4954,7 +5858,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4966,7 +5870,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4979,7 +5883,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{52}
+	return file_entry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4999,7 +5903,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5915,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5928,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{53}
+	return file_entry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TestHook) GetName() string {
@@ -5049,7 +5953,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5965,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5978,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{54}
+	return file_entry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ReportHook) GetName() string {
@@ -5116,7 +6020,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +6032,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +6045,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{55}
+	return file_entry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -5181,7 +6085,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[56]
+	mi := &file_entry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +6097,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[56]
+	mi := &file_entry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +6110,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{56}
+	return file_entry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -5255,7 +6159,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe3\x10\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe9\x14\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -5298,7 +6202,18 @@ const file_entry_proto_rawDesc = "" +
 	"\tset_quiet\x18\" \x01(\v2\x18.osqueue.fsm.v1.SetQuietH\x00R\bsetQuiet\x124\n" +
 	"\bedit_job\x18% \x01(\v2\x17.osqueue.fsm.v1.EditJobH\x00R\aeditJob\x127\n" +
 	"\tset_limit\x18& \x01(\v2\x18.osqueue.fsm.v1.SetLimitH\x00R\bsetLimit\x12F\n" +
-	"\x0ethrottle_limit\x18' \x01(\v2\x1d.osqueue.fsm.v1.ThrottleLimitH\x00R\rthrottleLimit\x121\n" +
+	"\x0ethrottle_limit\x18' \x01(\v2\x1d.osqueue.fsm.v1.ThrottleLimitH\x00R\rthrottleLimit\x12:\n" +
+	"\n" +
+	"store_step\x18( \x01(\v2\x19.osqueue.fsm.v1.StoreStepH\x00R\tstoreStep\x123\n" +
+	"\asuspend\x18) \x01(\v2\x17.osqueue.fsm.v1.SuspendH\x00R\asuspend\x12=\n" +
+	"\vsend_signal\x18* \x01(\v2\x1a.osqueue.fsm.v1.SendSignalH\x00R\n" +
+	"sendSignal\x127\n" +
+	"\tmake_link\x18+ \x01(\v2\x18.osqueue.fsm.v1.MakeLinkH\x00R\bmakeLink\x12:\n" +
+	"\n" +
+	"retry_flow\x18, \x01(\v2\x19.osqueue.fsm.v1.RetryFlowH\x00R\tretryFlow\x12L\n" +
+	"\x10reserve_artefact\x18. \x01(\v2\x1f.osqueue.fsm.v1.ReserveArtefactH\x00R\x0freserveArtefact\x12I\n" +
+	"\x0fattach_artefact\x18/ \x01(\v2\x1e.osqueue.fsm.v1.AttachArtefactH\x00R\x0eattachArtefact\x12F\n" +
+	"\x0edrop_artefacts\x180 \x01(\v2\x1d.osqueue.fsm.v1.DropArtefactsH\x00R\rdropArtefacts\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequest\x12\x14\n" +
 	"\x05actor\x18# \x01(\tR\x05actor\x12\x16\n" +
 	"\x06tenant\x18$ \x01(\tR\x06tenantB\x04\n" +
@@ -5307,14 +6222,19 @@ const file_entry_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\"?\n" +
 	"\x05Group\x126\n" +
-	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"\x99\x01\n" +
+	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"\xc9\x01\n" +
 	"\aEnqueue\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.osqueue.fsm.v1.NewJobR\x04jobs\x125\n" +
 	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\x12+\n" +
-	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
+	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\x12.\n" +
+	"\x06parent\x18\x04 \x01(\v2\x16.osqueue.fsm.v1.ParentR\x06parent\"c\n" +
+	"\x06Parent\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
+	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xec\x05\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\x83\a\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -5331,18 +6251,26 @@ const file_entry_proto_rawDesc = "" +
 	"\x04tags\x18\v \x03(\tR\x04tags\x12.\n" +
 	"\x06unique\x18\f \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
 	"\x05after\x18\r \x03(\tR\x05after\x12#\n" +
-	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x14\n" +
-	"\x05batch\x18\x0f \x01(\tR\x05batch\x120\n" +
+	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x1f\n" +
+	"\vafter_names\x18\x1a \x03(\tR\n" +
+	"afterNames\x12#\n" +
+	"\rafter_batches\x18\x18 \x03(\tR\fafterBatches\x12\x14\n" +
+	"\x05batch\x18\x0f \x01(\tR\x05batch\x12\x12\n" +
+	"\x04step\x18\x19 \x01(\tR\x04step\x120\n" +
 	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
 	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
 	"\x06limits\x18\x16 \x03(\tR\x06limits\x12\x1a\n" +
 	"\bsequence\x18\x17 \x01(\tR\bsequence\x12&\n" +
 	"\x0fstart_before_ms\x18\x13 \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
 	"\tretain_ms\x18\x14 \x01(\x03R\bretainMs\x122\n" +
-	"\bon_error\x18\x15 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonErrorB\n" +
+	"\bon_error\x18\x15 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\x12;\n" +
+	"\tartefacts\x18\x1b \x03(\v2\x1d.osqueue.fsm.v1.NamedArtefactR\tartefactsB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
-	"\r_max_attempts\"N\n" +
+	"\r_max_attempts\"3\n" +
+	"\rNamedArtefact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"N\n" +
 	"\aOnError\x12\x14\n" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12\x19\n" +
@@ -5366,13 +6294,14 @@ const file_entry_proto_rawDesc = "" +
 	"\von_conflict\x18\x04 \x01(\rR\n" +
 	"onConflict\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\x03R\x06waitMs\x12\x1e\n" +
-	"\vmax_wait_ms\x18\x06 \x01(\x03R\tmaxWaitMs\"\x9c\x01\n" +
+	"\vmax_wait_ms\x18\x06 \x01(\x03R\tmaxWaitMs\"\xb4\x01\n" +
 	"\bNewBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
 	"\vcallback_on\x18\x03 \x01(\rR\n" +
 	"callbackOn\x12+\n" +
-	"\x05quota\x18\x04 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\"\xcf\x01\n" +
+	"\x05quota\x18\x04 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
+	"\x06parent\x18\x05 \x01(\tR\x06parent\"\xcf\x01\n" +
 	"\x05Claim\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x10\n" +
@@ -5429,7 +6358,52 @@ const file_entry_proto_rawDesc = "" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\x06R\x05owner\x12\x19\n" +
-	"\bdelay_ms\x18\x04 \x01(\x03R\adelayMs\"\xd3\x01\n" +
+	"\bdelay_ms\x18\x04 \x01(\x03R\adelayMs\"\x90\x01\n" +
+	"\tStoreStep\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
+	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\"\xad\x01\n" +
+	"\aSuspend\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
+	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\x12\x19\n" +
+	"\buntil_ms\x18\x04 \x01(\x03R\auntilMs\x12\x16\n" +
+	"\x06signal\x18\x05 \x01(\tR\x06signal\x12\x14\n" +
+	"\x05batch\x18\x06 \x01(\tR\x05batch\"\x83\x01\n" +
+	"\n" +
+	"SendSignal\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\fR\x05value\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\x12\x12\n" +
+	"\x04link\x18\x06 \x01(\fR\x04link\"z\n" +
+	"\bMakeLink\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\fR\x04hash\x12\x19\n" +
+	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\"J\n" +
+	"\tRetryFlow\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05fresh\x18\x03 \x01(\bR\x05fresh\"\xa7\x01\n" +
+	"\x0fReserveArtefact\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x10\n" +
+	"\x03sum\x18\x03 \x01(\fR\x03sum\x12\x16\n" +
+	"\x06sealed\x18\x04 \x01(\bR\x06sealed\x12\x19\n" +
+	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\x12+\n" +
+	"\x05quota\x18\x06 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\"\xa6\x01\n" +
+	"\x0eAttachArtefact\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
+	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\x129\n" +
+	"\bartefact\x18\x04 \x01(\v2\x1d.osqueue.fsm.v1.NamedArtefactR\bartefact\"!\n" +
+	"\rDropArtefacts\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03ids\"\xd3\x01\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -5445,13 +6419,14 @@ const file_entry_proto_rawDesc = "" +
 	"\bSetQuiet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05quiet\x18\x02 \x01(\bR\x05quiet\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"\x88\x01\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\x9e\x01\n" +
 	"\x06Change\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\x12.\n" +
 	"\x06filter\x18\x03 \x01(\v2\x16.osqueue.fsm.v1.FilterR\x06filter\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x12\n" +
-	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"\xb7\x03\n" +
+	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\x12\x14\n" +
+	"\x05fresh\x18\x06 \x01(\bR\x05fresh\"\xb7\x03\n" +
 	"\aEditJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1f\n" +
@@ -5745,140 +6720,166 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_entry_proto_goTypes = []any{
-	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
-	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
-	(*Request)(nil),        // 2: osqueue.fsm.v1.Request
-	(*Group)(nil),          // 3: osqueue.fsm.v1.Group
-	(*Enqueue)(nil),        // 4: osqueue.fsm.v1.Enqueue
-	(*Scope)(nil),          // 5: osqueue.fsm.v1.Scope
-	(*NewJob)(nil),         // 6: osqueue.fsm.v1.NewJob
-	(*OnError)(nil),        // 7: osqueue.fsm.v1.OnError
-	(*Quota)(nil),          // 8: osqueue.fsm.v1.Quota
-	(*Header)(nil),         // 9: osqueue.fsm.v1.Header
-	(*Backoff)(nil),        // 10: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),         // 11: osqueue.fsm.v1.Unique
-	(*NewBatch)(nil),       // 12: osqueue.fsm.v1.NewBatch
-	(*Claim)(nil),          // 13: osqueue.fsm.v1.Claim
-	(*Lease)(nil),          // 14: osqueue.fsm.v1.Lease
-	(*Progress)(nil),       // 15: osqueue.fsm.v1.Progress
-	(*Heartbeat)(nil),      // 16: osqueue.fsm.v1.Heartbeat
-	(*Complete)(nil),       // 17: osqueue.fsm.v1.Complete
-	(*ForceComplete)(nil),  // 18: osqueue.fsm.v1.ForceComplete
-	(*RaiseLevel)(nil),     // 19: osqueue.fsm.v1.RaiseLevel
-	(*CheckState)(nil),     // 20: osqueue.fsm.v1.CheckState
-	(*StateChecked)(nil),   // 21: osqueue.fsm.v1.StateChecked
-	(*Fail)(nil),           // 22: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 23: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 24: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 25: osqueue.fsm.v1.WorkerDead
-	(*SetQuiet)(nil),       // 26: osqueue.fsm.v1.SetQuiet
-	(*Change)(nil),         // 27: osqueue.fsm.v1.Change
-	(*EditJob)(nil),        // 28: osqueue.fsm.v1.EditJob
-	(*Tags)(nil),           // 29: osqueue.fsm.v1.Tags
-	(*Limits)(nil),         // 30: osqueue.fsm.v1.Limits
-	(*SetLimit)(nil),       // 31: osqueue.fsm.v1.SetLimit
-	(*LimitRule)(nil),      // 32: osqueue.fsm.v1.LimitRule
-	(*ThrottleLimit)(nil),  // 33: osqueue.fsm.v1.ThrottleLimit
-	(*Filter)(nil),         // 34: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 35: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 36: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 37: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 38: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 39: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 40: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 41: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 42: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 43: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 44: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 45: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 46: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 47: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 48: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 49: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 50: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 51: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 52: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 53: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 54: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 55: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 56: osqueue.fsm.v1.SetAlert
+	(*Batch)(nil),           // 0: osqueue.fsm.v1.Batch
+	(*Mutation)(nil),        // 1: osqueue.fsm.v1.Mutation
+	(*Request)(nil),         // 2: osqueue.fsm.v1.Request
+	(*Group)(nil),           // 3: osqueue.fsm.v1.Group
+	(*Enqueue)(nil),         // 4: osqueue.fsm.v1.Enqueue
+	(*Parent)(nil),          // 5: osqueue.fsm.v1.Parent
+	(*Scope)(nil),           // 6: osqueue.fsm.v1.Scope
+	(*NewJob)(nil),          // 7: osqueue.fsm.v1.NewJob
+	(*NamedArtefact)(nil),   // 8: osqueue.fsm.v1.NamedArtefact
+	(*OnError)(nil),         // 9: osqueue.fsm.v1.OnError
+	(*Quota)(nil),           // 10: osqueue.fsm.v1.Quota
+	(*Header)(nil),          // 11: osqueue.fsm.v1.Header
+	(*Backoff)(nil),         // 12: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),          // 13: osqueue.fsm.v1.Unique
+	(*NewBatch)(nil),        // 14: osqueue.fsm.v1.NewBatch
+	(*Claim)(nil),           // 15: osqueue.fsm.v1.Claim
+	(*Lease)(nil),           // 16: osqueue.fsm.v1.Lease
+	(*Progress)(nil),        // 17: osqueue.fsm.v1.Progress
+	(*Heartbeat)(nil),       // 18: osqueue.fsm.v1.Heartbeat
+	(*Complete)(nil),        // 19: osqueue.fsm.v1.Complete
+	(*ForceComplete)(nil),   // 20: osqueue.fsm.v1.ForceComplete
+	(*RaiseLevel)(nil),      // 21: osqueue.fsm.v1.RaiseLevel
+	(*CheckState)(nil),      // 22: osqueue.fsm.v1.CheckState
+	(*StateChecked)(nil),    // 23: osqueue.fsm.v1.StateChecked
+	(*Fail)(nil),            // 24: osqueue.fsm.v1.Fail
+	(*Release)(nil),         // 25: osqueue.fsm.v1.Release
+	(*StoreStep)(nil),       // 26: osqueue.fsm.v1.StoreStep
+	(*Suspend)(nil),         // 27: osqueue.fsm.v1.Suspend
+	(*SendSignal)(nil),      // 28: osqueue.fsm.v1.SendSignal
+	(*MakeLink)(nil),        // 29: osqueue.fsm.v1.MakeLink
+	(*RetryFlow)(nil),       // 30: osqueue.fsm.v1.RetryFlow
+	(*ReserveArtefact)(nil), // 31: osqueue.fsm.v1.ReserveArtefact
+	(*AttachArtefact)(nil),  // 32: osqueue.fsm.v1.AttachArtefact
+	(*DropArtefacts)(nil),   // 33: osqueue.fsm.v1.DropArtefacts
+	(*RegisterWorker)(nil),  // 34: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),      // 35: osqueue.fsm.v1.WorkerDead
+	(*SetQuiet)(nil),        // 36: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),          // 37: osqueue.fsm.v1.Change
+	(*EditJob)(nil),         // 38: osqueue.fsm.v1.EditJob
+	(*Tags)(nil),            // 39: osqueue.fsm.v1.Tags
+	(*Limits)(nil),          // 40: osqueue.fsm.v1.Limits
+	(*SetLimit)(nil),        // 41: osqueue.fsm.v1.SetLimit
+	(*LimitRule)(nil),       // 42: osqueue.fsm.v1.LimitRule
+	(*ThrottleLimit)(nil),   // 43: osqueue.fsm.v1.ThrottleLimit
+	(*Filter)(nil),          // 44: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),        // 45: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),           // 46: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),         // 47: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),       // 48: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),      // 49: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),        // 50: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),     // 51: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),        // 52: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil),  // 53: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),        // 54: osqueue.fsm.v1.Settings
+	(*Token)(nil),           // 55: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),     // 56: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),     // 57: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),     // 58: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),            // 59: osqueue.fsm.v1.Hook
+	(*Alert)(nil),           // 60: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),         // 61: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),      // 62: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),        // 63: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),      // 64: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),     // 65: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),        // 66: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
 	4,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
-	13, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
-	16, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
-	17, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	22, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	23, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	24, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	25, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	43, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	27, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	35, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	37, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	38, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	39, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	40, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	41, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	15, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
+	18, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
+	19, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
+	24, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	25, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	34, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	35, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	53, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	37, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	45, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	47, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	48, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	49, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	50, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	51, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	42, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
-	18, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	19, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
-	20, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
-	21, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	46, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	47, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	48, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	51, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	52, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	53, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	54, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	56, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	26, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
-	28, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
-	31, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
-	33, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
-	2,  // 35: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 36: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	6,  // 37: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	12, // 38: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	5,  // 39: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
-	10, // 40: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	11, // 41: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	9,  // 42: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	8,  // 43: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	7,  // 44: osqueue.fsm.v1.NewJob.on_error:type_name -> osqueue.fsm.v1.OnError
-	6,  // 45: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	8,  // 46: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
-	15, // 47: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	14, // 48: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	14, // 49: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	14, // 50: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	14, // 51: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	8,  // 52: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
-	34, // 53: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	29, // 54: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
-	8,  // 55: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
-	30, // 56: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
-	32, // 57: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	14, // 58: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 59: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	36, // 60: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	6,  // 61: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	44, // 62: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	45, // 63: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	50, // 64: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	49, // 65: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	55, // 66: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	55, // 67: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	52, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	20, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
+	21, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
+	22, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
+	23, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
+	56, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	57, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	58, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	61, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	62, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	63, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	64, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	66, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	36, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	38, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
+	41, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
+	43, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
+	26, // 35: osqueue.fsm.v1.Mutation.store_step:type_name -> osqueue.fsm.v1.StoreStep
+	27, // 36: osqueue.fsm.v1.Mutation.suspend:type_name -> osqueue.fsm.v1.Suspend
+	28, // 37: osqueue.fsm.v1.Mutation.send_signal:type_name -> osqueue.fsm.v1.SendSignal
+	29, // 38: osqueue.fsm.v1.Mutation.make_link:type_name -> osqueue.fsm.v1.MakeLink
+	30, // 39: osqueue.fsm.v1.Mutation.retry_flow:type_name -> osqueue.fsm.v1.RetryFlow
+	31, // 40: osqueue.fsm.v1.Mutation.reserve_artefact:type_name -> osqueue.fsm.v1.ReserveArtefact
+	32, // 41: osqueue.fsm.v1.Mutation.attach_artefact:type_name -> osqueue.fsm.v1.AttachArtefact
+	33, // 42: osqueue.fsm.v1.Mutation.drop_artefacts:type_name -> osqueue.fsm.v1.DropArtefacts
+	2,  // 43: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 44: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	7,  // 45: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	14, // 46: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 47: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
+	5,  // 48: osqueue.fsm.v1.Enqueue.parent:type_name -> osqueue.fsm.v1.Parent
+	16, // 49: osqueue.fsm.v1.Parent.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 50: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	13, // 51: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	11, // 52: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	10, // 53: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	9,  // 54: osqueue.fsm.v1.NewJob.on_error:type_name -> osqueue.fsm.v1.OnError
+	8,  // 55: osqueue.fsm.v1.NewJob.artefacts:type_name -> osqueue.fsm.v1.NamedArtefact
+	7,  // 56: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	10, // 57: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	17, // 58: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	16, // 59: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	16, // 60: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	16, // 61: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	16, // 62: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	16, // 63: osqueue.fsm.v1.StoreStep.lease:type_name -> osqueue.fsm.v1.Lease
+	16, // 64: osqueue.fsm.v1.Suspend.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 65: osqueue.fsm.v1.ReserveArtefact.quota:type_name -> osqueue.fsm.v1.Quota
+	16, // 66: osqueue.fsm.v1.AttachArtefact.lease:type_name -> osqueue.fsm.v1.Lease
+	8,  // 67: osqueue.fsm.v1.AttachArtefact.artefact:type_name -> osqueue.fsm.v1.NamedArtefact
+	10, // 68: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	44, // 69: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	39, // 70: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
+	10, // 71: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
+	40, // 72: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
+	42, // 73: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	16, // 74: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 75: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	46, // 76: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	7,  // 77: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	54, // 78: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	55, // 79: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	60, // 80: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	59, // 81: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	65, // 82: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	65, // 83: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5921,23 +6922,31 @@ func file_entry_proto_init() {
 		(*Mutation_EditJob)(nil),
 		(*Mutation_SetLimit)(nil),
 		(*Mutation_ThrottleLimit)(nil),
+		(*Mutation_StoreStep)(nil),
+		(*Mutation_Suspend)(nil),
+		(*Mutation_SendSignal)(nil),
+		(*Mutation_MakeLink)(nil),
+		(*Mutation_RetryFlow)(nil),
+		(*Mutation_ReserveArtefact)(nil),
+		(*Mutation_AttachArtefact)(nil),
+		(*Mutation_DropArtefacts)(nil),
 	}
-	file_entry_proto_msgTypes[6].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[17].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[18].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[28].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[34].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[35].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[7].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[19].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[24].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[38].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[40].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[44].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[45].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[48].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -49,7 +49,7 @@ func Clone[M any, P interface {
 func (b *JobBatch) Recounted() *JobBatch {
 	return &JobBatch{
 		Id: b.Id, CreatedAtMs: b.CreatedAtMs, Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled,
-		EndedAtMs: b.EndedAtMs, Callback: b.Callback, CallbackOn: b.CallbackOn, Called: b.Called, Account: b.Account,
+		EndedAtMs: b.EndedAtMs, Callback: b.Callback, CallbackOn: b.CallbackOn, Called: b.Called, Account: b.Account, Parent: b.Parent,
 	}
 }
 

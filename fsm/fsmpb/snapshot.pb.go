@@ -262,6 +262,7 @@ type Records struct {
 	Figures       uint64                 `protobuf:"varint,13,opt,name=figures,proto3" json:"figures,omitempty"`
 	Hooks         uint64                 `protobuf:"varint,14,opt,name=hooks,proto3" json:"hooks,omitempty"`
 	HookEvents    uint64                 `protobuf:"varint,15,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
+	Artefacts     uint64                 `protobuf:"varint,16,opt,name=artefacts,proto3" json:"artefacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +398,13 @@ func (x *Records) GetHooks() uint64 {
 func (x *Records) GetHookEvents() uint64 {
 	if x != nil {
 		return x.HookEvents
+	}
+	return 0
+}
+
+func (x *Records) GetArtefacts() uint64 {
+	if x != nil {
+		return x.Artefacts
 	}
 	return 0
 }
@@ -649,6 +657,9 @@ type Options struct {
 	StartBeforeMs int64                  `protobuf:"varint,15,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
 	RetainMs      int64                  `protobuf:"varint,16,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
 	OnError       []*OnError             `protobuf:"bytes,17,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	AfterBatches  []string               `protobuf:"bytes,18,rep,name=after_batches,json=afterBatches,proto3" json:"after_batches,omitempty"`
+	Step          string                 `protobuf:"bytes,19,opt,name=step,proto3" json:"step,omitempty"`
+	AfterNames    []string               `protobuf:"bytes,20,rep,name=after_names,json=afterNames,proto3" json:"after_names,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -795,6 +806,27 @@ func (x *Options) GetOnError() []*OnError {
 	return nil
 }
 
+func (x *Options) GetAfterBatches() []string {
+	if x != nil {
+		return x.AfterBatches
+	}
+	return nil
+}
+
+func (x *Options) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *Options) GetAfterNames() []string {
+	if x != nil {
+		return x.AfterNames
+	}
+	return nil
+}
+
 // Details are what few jobs have.
 type Details struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -815,7 +847,16 @@ type Details struct {
 	// It waits for an earlier job of its sequence.
 	InLine bool `protobuf:"varint,13,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
 	// The job was retried before its first attempt: start_before_ms does not count any more.
-	Revived       bool `protobuf:"varint,16,opt,name=revived,proto3" json:"revived,omitempty"`
+	Revived bool `protobuf:"varint,16,opt,name=revived,proto3" json:"revived,omitempty"`
+	// In the order in which they were stored.
+	Steps []*Step `protobuf:"bytes,14,rep,name=steps,proto3" json:"steps,omitempty"`
+	// In the order in which they came.
+	Signals []*Signal `protobuf:"bytes,15,rep,name=signals,proto3" json:"signals,omitempty"`
+	// The signal for which the job is suspended; "": none.
+	Awaits string        `protobuf:"bytes,17,opt,name=awaits,proto3" json:"awaits,omitempty"`
+	Links  []*SignalLink `protobuf:"bytes,18,rep,name=links,proto3" json:"links,omitempty"`
+	// One of the jobs that it waited for has failed.
+	FailedBefore  bool `protobuf:"varint,19,opt,name=failed_before,json=failedBefore,proto3" json:"failed_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -941,6 +982,228 @@ func (x *Details) GetRevived() bool {
 	return false
 }
 
+func (x *Details) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Details) GetSignals() []*Signal {
+	if x != nil {
+		return x.Signals
+	}
+	return nil
+}
+
+func (x *Details) GetAwaits() string {
+	if x != nil {
+		return x.Awaits
+	}
+	return ""
+}
+
+func (x *Details) GetLinks() []*SignalLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *Details) GetFailedBefore() bool {
+	if x != nil {
+		return x.FailedBefore
+	}
+	return false
+}
+
+// Step is the value that an attempt has stored under a name, for itself and later ones.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON.
+	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_snapshot_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Step) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Step) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Signal is a value that a job was sent.
+type Signal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON.
+	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// Of the request; "": none.
+	Id            string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	AtMs          int64  `protobuf:"varint,4,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signal) Reset() {
+	*x = Signal{}
+	mi := &file_snapshot_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signal) ProtoMessage() {}
+
+func (x *Signal) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
+func (*Signal) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Signal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Signal) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Signal) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Signal) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+// SignalLink allows whoever has a secret to send a signal.
+type SignalLink struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Signal string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	// SHA-256 of the secret.
+	Hash          []byte `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	UntilMs       int64  `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalLink) Reset() {
+	*x = SignalLink{}
+	mi := &file_snapshot_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalLink) ProtoMessage() {}
+
+func (x *SignalLink) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalLink.ProtoReflect.Descriptor instead.
+func (*SignalLink) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SignalLink) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *SignalLink) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *SignalLink) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
 type Attempt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -956,7 +1219,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1231,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1244,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1061,7 +1324,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1336,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1349,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Worker) GetName() string {
@@ -1190,7 +1453,7 @@ type ClaimRecord struct {
 
 func (x *ClaimRecord) Reset() {
 	*x = ClaimRecord{}
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1465,7 @@ func (x *ClaimRecord) String() string {
 func (*ClaimRecord) ProtoMessage() {}
 
 func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1478,7 @@ func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRecord.ProtoReflect.Descriptor instead.
 func (*ClaimRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClaimRecord) GetWorker() string {
@@ -1297,7 +1560,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1572,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1585,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QueueSettings) GetName() string {
@@ -1484,7 +1747,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1759,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1772,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Turn) GetType() string {
@@ -1552,7 +1815,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1827,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1840,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Limit) GetName() string {
@@ -1636,7 +1899,7 @@ type ParkedLane struct {
 
 func (x *ParkedLane) Reset() {
 	*x = ParkedLane{}
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1911,7 @@ func (x *ParkedLane) String() string {
 func (*ParkedLane) ProtoMessage() {}
 
 func (x *ParkedLane) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1924,7 @@ func (x *ParkedLane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedLane.ProtoReflect.Descriptor instead.
 func (*ParkedLane) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ParkedLane) GetType() string {
@@ -1734,7 +1997,7 @@ type Cron struct {
 
 func (x *Cron) Reset() {
 	*x = Cron{}
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +2009,7 @@ func (x *Cron) String() string {
 func (*Cron) ProtoMessage() {}
 
 func (x *Cron) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +2022,7 @@ func (x *Cron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cron.ProtoReflect.Descriptor instead.
 func (*Cron) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cron) GetName() string {
@@ -1928,7 +2191,7 @@ type CronRun struct {
 
 func (x *CronRun) Reset() {
 	*x = CronRun{}
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2203,7 @@ func (x *CronRun) String() string {
 func (*CronRun) ProtoMessage() {}
 
 func (x *CronRun) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2216,7 @@ func (x *CronRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronRun.ProtoReflect.Descriptor instead.
 func (*CronRun) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CronRun) GetAtMs() int64 {
@@ -2010,14 +2273,16 @@ type JobBatch struct {
 	// The callback was enqueued.
 	Called bool `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
 	// In which the batch counts.
-	Account       string `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
+	Account string `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
+	// The job whose children these are; "": none.
+	Parent        string `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobBatch) Reset() {
 	*x = JobBatch{}
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2294,7 @@ func (x *JobBatch) String() string {
 func (*JobBatch) ProtoMessage() {}
 
 func (x *JobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2307,7 @@ func (x *JobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
 func (*JobBatch) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobBatch) GetId() string {
@@ -2122,6 +2387,13 @@ func (x *JobBatch) GetAccount() string {
 	return ""
 }
 
+func (x *JobBatch) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
 // Hold is a unique key that is held for a period.
 type Hold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2136,7 +2408,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2420,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2433,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Hold) GetType() string {
@@ -2221,7 +2493,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2505,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2518,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{16}
+	return file_snapshot_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RequestRecord) GetKey() string {
@@ -2345,7 +2617,7 @@ type RequestItem struct {
 
 func (x *RequestItem) Reset() {
 	*x = RequestItem{}
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2629,7 @@ func (x *RequestItem) String() string {
 func (*RequestItem) ProtoMessage() {}
 
 func (x *RequestItem) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2642,7 @@ func (x *RequestItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
 func (*RequestItem) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{17}
+	return file_snapshot_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RequestItem) GetJobId() string {
@@ -2426,7 +2698,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2710,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2723,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{18}
+	return file_snapshot_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Figures) GetType() string {
@@ -2591,7 +2863,7 @@ type HookEvent struct {
 
 func (x *HookEvent) Reset() {
 	*x = HookEvent{}
-	mi := &file_snapshot_proto_msgTypes[19]
+	mi := &file_snapshot_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2875,7 @@ func (x *HookEvent) String() string {
 func (*HookEvent) ProtoMessage() {}
 
 func (x *HookEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[19]
+	mi := &file_snapshot_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2888,7 @@ func (x *HookEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
 func (*HookEvent) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{19}
+	return file_snapshot_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HookEvent) GetHook() string {
@@ -2731,6 +3003,128 @@ func (x *HookEvent) GetActor() string {
 	return ""
 }
 
+// Artefact is a file: reserved, attached to a job, or released.
+type Artefact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// SHA-256 of the bytes.
+	Sum    []byte `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
+	Sealed bool   `protobuf:"varint,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// Of the producer.
+	Account   string `protobuf:"bytes,5,opt,name=account,proto3" json:"account,omitempty"`
+	CreatedMs int64  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	// The reservation ends then.
+	UntilMs int64 `protobuf:"varint,7,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// The job to which it is or was attached, and its name there; "": it never was.
+	JobId string `protobuf:"bytes,8,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	// 0: it is reserved or attached.
+	ReleasedMs    int64 `protobuf:"varint,10,opt,name=released_ms,json=releasedMs,proto3" json:"released_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artefact) Reset() {
+	*x = Artefact{}
+	mi := &file_snapshot_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artefact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artefact) ProtoMessage() {}
+
+func (x *Artefact) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artefact.ProtoReflect.Descriptor instead.
+func (*Artefact) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Artefact) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Artefact) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Artefact) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
+func (x *Artefact) GetSealed() bool {
+	if x != nil {
+		return x.Sealed
+	}
+	return false
+}
+
+func (x *Artefact) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Artefact) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Artefact) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Artefact) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Artefact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artefact) GetReleasedMs() int64 {
+	if x != nil {
+		return x.ReleasedMs
+	}
+	return 0
+}
+
 var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
@@ -2761,7 +3155,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05level\x18\x12 \x01(\rR\x05level\x12\x1c\n" +
 	"\tannounced\x18\x13 \x01(\rR\tannounced\x12\x18\n" +
 	"\aadopted\x18\x14 \x01(\tR\aadopted\x121\n" +
-	"\arecords\x18\x15 \x01(\v2\x17.osqueue.fsm.v1.RecordsR\arecords\"\xf8\x02\n" +
+	"\arecords\x18\x15 \x01(\v2\x17.osqueue.fsm.v1.RecordsR\arecords\"\x96\x03\n" +
 	"\aRecords\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x04R\x04jobs\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\x04R\aworkers\x12\x16\n" +
@@ -2779,7 +3173,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\afigures\x18\r \x01(\x04R\afigures\x12\x14\n" +
 	"\x05hooks\x18\x0e \x01(\x04R\x05hooks\x12\x1f\n" +
 	"\vhook_events\x18\x0f \x01(\x04R\n" +
-	"hookEvents\"\x8a\x06\n" +
+	"hookEvents\x12\x1c\n" +
+	"\tartefacts\x18\x10 \x01(\x04R\tartefacts\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2811,7 +3206,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\x93\x04\n" +
+	"\a_result\"\xed\x04\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -2830,7 +3225,11 @@ const file_snapshot_proto_rawDesc = "" +
 	"\bsequence\x18\r \x01(\tR\bsequence\x12&\n" +
 	"\x0fstart_before_ms\x18\x0f \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
 	"\tretain_ms\x18\x10 \x01(\x03R\bretainMs\x122\n" +
-	"\bon_error\x18\x11 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\"\x9f\x03\n" +
+	"\bon_error\x18\x11 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\x12#\n" +
+	"\rafter_batches\x18\x12 \x03(\tR\fafterBatches\x12\x12\n" +
+	"\x04step\x18\x13 \x01(\tR\x04step\x12\x1f\n" +
+	"\vafter_names\x18\x14 \x03(\tR\n" +
+	"afterNames\"\xec\x04\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2848,7 +3247,25 @@ const file_snapshot_proto_rawDesc = "" +
 	"\brevision\x18\v \x01(\x04R\brevision\x12\x18\n" +
 	"\acontent\x18\f \x01(\fR\acontent\x12\x17\n" +
 	"\ain_line\x18\r \x01(\bR\x06inLine\x12\x18\n" +
-	"\arevived\x18\x10 \x01(\bR\arevived\"\xbb\x01\n" +
+	"\arevived\x18\x10 \x01(\bR\arevived\x12*\n" +
+	"\x05steps\x18\x0e \x03(\v2\x14.osqueue.fsm.v1.StepR\x05steps\x120\n" +
+	"\asignals\x18\x0f \x03(\v2\x16.osqueue.fsm.v1.SignalR\asignals\x12\x16\n" +
+	"\x06awaits\x18\x11 \x01(\tR\x06awaits\x120\n" +
+	"\x05links\x18\x12 \x03(\v2\x1a.osqueue.fsm.v1.SignalLinkR\x05links\x12#\n" +
+	"\rfailed_before\x18\x13 \x01(\bR\ffailedBefore\"0\n" +
+	"\x04Step\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"W\n" +
+	"\x06Signal\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x13\n" +
+	"\x05at_ms\x18\x04 \x01(\x03R\x04atMs\"S\n" +
+	"\n" +
+	"SignalLink\x12\x16\n" +
+	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x03R\auntilMs\"\xbb\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +
@@ -2959,7 +3376,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\rR\x06status\x12\x1c\n" +
 	"\tduplicate\x18\x04 \x01(\bR\tduplicate\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcb\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xe3\x02\n" +
 	"\bJobBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
 	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\x14\n" +
@@ -2973,7 +3390,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"callbackOn\x12\x16\n" +
 	"\x06called\x18\n" +
 	" \x01(\bR\x06called\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\"p\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
+	"\x06parent\x18\f \x01(\tR\x06parent\"p\n" +
 	"\x04Hold\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x10\n" +
@@ -3037,7 +3455,21 @@ const file_snapshot_proto_rawDesc = "" +
 	"alertIndex\x12\x17\n" +
 	"\aalert_n\x18\x0e \x01(\rR\x06alertN\x12\x19\n" +
 	"\bsince_ms\x18\x0f \x01(\x03R\asinceMs\x12\x14\n" +
-	"\x05actor\x18\x10 \x01(\tR\x05actorb\x06proto3"
+	"\x05actor\x18\x10 \x01(\tR\x05actor\"\xf8\x01\n" +
+	"\bArtefact\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x10\n" +
+	"\x03sum\x18\x03 \x01(\fR\x03sum\x12\x16\n" +
+	"\x06sealed\x18\x04 \x01(\bR\x06sealed\x12\x18\n" +
+	"\aaccount\x18\x05 \x01(\tR\aaccount\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x06 \x01(\x03R\tcreatedMs\x12\x19\n" +
+	"\buntil_ms\x18\a \x01(\x03R\auntilMs\x12\x15\n" +
+	"\x06job_id\x18\b \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04name\x18\t \x01(\tR\x04name\x12\x1f\n" +
+	"\vreleased_ms\x18\n" +
+	" \x01(\x03R\n" +
+	"releasedMsb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once
@@ -3051,61 +3483,68 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Records)(nil),       // 1: osqueue.fsm.v1.Records
 	(*Job)(nil),           // 2: osqueue.fsm.v1.Job
 	(*Options)(nil),       // 3: osqueue.fsm.v1.Options
 	(*Details)(nil),       // 4: osqueue.fsm.v1.Details
-	(*Attempt)(nil),       // 5: osqueue.fsm.v1.Attempt
-	(*Worker)(nil),        // 6: osqueue.fsm.v1.Worker
-	(*ClaimRecord)(nil),   // 7: osqueue.fsm.v1.ClaimRecord
-	(*QueueSettings)(nil), // 8: osqueue.fsm.v1.QueueSettings
-	(*Turn)(nil),          // 9: osqueue.fsm.v1.Turn
-	(*Limit)(nil),         // 10: osqueue.fsm.v1.Limit
-	(*ParkedLane)(nil),    // 11: osqueue.fsm.v1.ParkedLane
-	(*Cron)(nil),          // 12: osqueue.fsm.v1.Cron
-	(*CronRun)(nil),       // 13: osqueue.fsm.v1.CronRun
-	(*JobBatch)(nil),      // 14: osqueue.fsm.v1.JobBatch
-	(*Hold)(nil),          // 15: osqueue.fsm.v1.Hold
-	(*RequestRecord)(nil), // 16: osqueue.fsm.v1.RequestRecord
-	(*RequestItem)(nil),   // 17: osqueue.fsm.v1.RequestItem
-	(*Figures)(nil),       // 18: osqueue.fsm.v1.Figures
-	(*HookEvent)(nil),     // 19: osqueue.fsm.v1.HookEvent
-	(*Settings)(nil),      // 20: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 21: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 22: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 23: osqueue.fsm.v1.Header
-	(*OnError)(nil),       // 24: osqueue.fsm.v1.OnError
-	(*Progress)(nil),      // 25: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 26: osqueue.fsm.v1.Pause
-	(*LimitRule)(nil),     // 27: osqueue.fsm.v1.LimitRule
-	(*NewJob)(nil),        // 28: osqueue.fsm.v1.NewJob
+	(*Step)(nil),          // 5: osqueue.fsm.v1.Step
+	(*Signal)(nil),        // 6: osqueue.fsm.v1.Signal
+	(*SignalLink)(nil),    // 7: osqueue.fsm.v1.SignalLink
+	(*Attempt)(nil),       // 8: osqueue.fsm.v1.Attempt
+	(*Worker)(nil),        // 9: osqueue.fsm.v1.Worker
+	(*ClaimRecord)(nil),   // 10: osqueue.fsm.v1.ClaimRecord
+	(*QueueSettings)(nil), // 11: osqueue.fsm.v1.QueueSettings
+	(*Turn)(nil),          // 12: osqueue.fsm.v1.Turn
+	(*Limit)(nil),         // 13: osqueue.fsm.v1.Limit
+	(*ParkedLane)(nil),    // 14: osqueue.fsm.v1.ParkedLane
+	(*Cron)(nil),          // 15: osqueue.fsm.v1.Cron
+	(*CronRun)(nil),       // 16: osqueue.fsm.v1.CronRun
+	(*JobBatch)(nil),      // 17: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 18: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 19: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 20: osqueue.fsm.v1.RequestItem
+	(*Figures)(nil),       // 21: osqueue.fsm.v1.Figures
+	(*HookEvent)(nil),     // 22: osqueue.fsm.v1.HookEvent
+	(*Artefact)(nil),      // 23: osqueue.fsm.v1.Artefact
+	(*Settings)(nil),      // 24: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 25: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 26: osqueue.fsm.v1.Unique
+	(*Header)(nil),        // 27: osqueue.fsm.v1.Header
+	(*OnError)(nil),       // 28: osqueue.fsm.v1.OnError
+	(*Progress)(nil),      // 29: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 30: osqueue.fsm.v1.Pause
+	(*LimitRule)(nil),     // 31: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 32: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	20, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	24, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	1,  // 1: osqueue.fsm.v1.Meta.records:type_name -> osqueue.fsm.v1.Records
 	3,  // 2: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
 	4,  // 3: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	21, // 4: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	22, // 5: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	23, // 6: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
-	24, // 7: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
-	5,  // 8: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	25, // 9: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	26, // 10: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	21, // 11: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	27, // 12: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	28, // 13: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	13, // 14: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
-	28, // 15: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	17, // 16: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 4: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	26, // 5: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	27, // 6: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	28, // 7: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
+	8,  // 8: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	29, // 9: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	5,  // 10: osqueue.fsm.v1.Details.steps:type_name -> osqueue.fsm.v1.Step
+	6,  // 11: osqueue.fsm.v1.Details.signals:type_name -> osqueue.fsm.v1.Signal
+	7,  // 12: osqueue.fsm.v1.Details.links:type_name -> osqueue.fsm.v1.SignalLink
+	30, // 13: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	25, // 14: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	31, // 15: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	32, // 16: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	16, // 17: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
+	32, // 18: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	20, // 19: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -3115,14 +3554,14 @@ func file_snapshot_proto_init() {
 	}
 	file_entry_proto_init()
 	file_snapshot_proto_msgTypes[2].OneofWrappers = []any{}
-	file_snapshot_proto_msgTypes[8].OneofWrappers = []any{}
+	file_snapshot_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -73,7 +73,11 @@ func (m *Mutation) hasUnknown() bool {
 
 func (e *Enqueue) hasUnknown() bool {
 	return e == nil || len(e.unknownFields) > 0 || slices.ContainsFunc(e.Jobs, (*NewJob).hasUnknown) || e.NewBatch.hasUnknown() ||
-		e.Scope != nil && len(e.Scope.unknownFields) > 0
+		e.Scope != nil && len(e.Scope.unknownFields) > 0 || e.Parent.hasUnknown()
+}
+
+func (p *Parent) hasUnknown() bool {
+	return p != nil && (len(p.unknownFields) > 0 || p.Lease.hasUnknown())
 }
 
 func (b *NewBatch) hasUnknown() bool {
@@ -82,7 +86,8 @@ func (b *NewBatch) hasUnknown() bool {
 
 func (j *NewJob) hasUnknown() bool {
 	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() || j.Quota.hasUnknown() ||
-		slices.ContainsFunc(j.Headers, (*Header).hasUnknown) || slices.ContainsFunc(j.OnError, (*OnError).hasUnknown))
+		slices.ContainsFunc(j.Headers, (*Header).hasUnknown) || slices.ContainsFunc(j.OnError, (*OnError).hasUnknown) ||
+		slices.ContainsFunc(j.Artefacts, (*NamedArtefact).hasUnknown))
 }
 
 func (b *Backoff) hasUnknown() bool { return b != nil && len(b.unknownFields) > 0 }
@@ -90,6 +95,8 @@ func (b *Backoff) hasUnknown() bool { return b != nil && len(b.unknownFields) > 
 func (h *Header) hasUnknown() bool { return h != nil && len(h.unknownFields) > 0 }
 
 func (r *OnError) hasUnknown() bool { return r != nil && len(r.unknownFields) > 0 }
+
+func (a *NamedArtefact) hasUnknown() bool { return a != nil && len(a.unknownFields) > 0 }
 
 func (q *Quota) hasUnknown() bool { return q != nil && len(q.unknownFields) > 0 }
 
@@ -108,5 +115,8 @@ func (o *Options) hasUnknown() bool {
 
 func (d *Details) hasUnknown() bool {
 	return d != nil && (len(d.unknownFields) > 0 || d.Progress.hasUnknown() ||
-		slices.ContainsFunc(d.History, func(a *Attempt) bool { return len(a.unknownFields) > 0 }))
+		slices.ContainsFunc(d.History, func(a *Attempt) bool { return len(a.unknownFields) > 0 }) ||
+		slices.ContainsFunc(d.Steps, func(s *Step) bool { return len(s.unknownFields) > 0 }) ||
+		slices.ContainsFunc(d.Signals, func(s *Signal) bool { return len(s.unknownFields) > 0 }) ||
+		slices.ContainsFunc(d.Links, func(l *SignalLink) bool { return len(l.unknownFields) > 0 }))
 }

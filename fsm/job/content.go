@@ -56,6 +56,9 @@ func hashOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []by
 	texts(o.Tags)
 	texts(o.After)
 	texts(o.Limits)
+	texts(o.AfterNames)
+	texts(o.AfterBatches)
+	text(o.Step)
 	numbers(o.RetainMs)
 	for _, r := range o.OnError {
 		text(r.Class)

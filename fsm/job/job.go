@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
 )
 
@@ -46,17 +47,18 @@ type End uint8
 
 // The ends of an attempt. Snapshots have these numbers: they must not change.
 const (
-	NoEnd       End = iota
-	EndOK           // completed
-	EndFail         // reported as failed
-	EndReleased     // released by its worker
-	EndLease        // the lease expired, or the worker was declared dead
-	EndTimeout      // it ran longer than its timeout
+	NoEnd        End = iota
+	EndOK            // completed
+	EndFail          // reported as failed
+	EndReleased      // released by its worker
+	EndLease         // the lease expired, or the worker was declared dead
+	EndTimeout       // it ran longer than its timeout
+	EndSuspended     // suspended by its worker
 
 	NumEnds = iota
 )
 
-var endNames = [NumEnds]string{"", "completed", "failed", "released", "lease_expired", "timed_out"}
+var endNames = [NumEnds]string{"", "completed", "failed", "released", "lease_expired", "timed_out", "suspended"}
 
 // String returns the end's name as used on the wire, "" for NoEnd.
 func (e End) String() string { return NameOf(endNames[:], e) }
@@ -185,7 +187,7 @@ func (s Status) Ended() bool { return s == Completed || s == Dead || s == Cancel
 
 // size returns the bytes of a job that count in quotas.
 func (j *Job) Size() int64 {
-	return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Opt.TextBytes()
+	return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Details().Kept + j.Opt.TextBytes()
 }
 
 func (j *Job) InGroup() string {
@@ -217,8 +219,17 @@ type Details struct {
 	InLine   bool // it waits for an earlier job of its sequence
 	// Revived is true if the job was retried before its first attempt: Options.StartBefore does not count any more.
 	Revived bool
+	// Steps are the values that its attempts have stored, and Signals those that it was sent, the oldest first. Awaits is the signal
+	// for which it is suspended, or "". Links allow others to send one.
+	Steps   []*fsmpb.Step
+	Signals []*fsmpb.Signal
+	Awaits  string
+	Links   []*fsmpb.SignalLink
+	// FailedBefore is true if one of the jobs that it waited for has failed, with AfterOnly.
+	FailedBefore bool
 
 	TimerAt int64 // the time of the timeout's timer; derived, not encoded
+	Kept    int64 // bytes of the steps and signals; derived, not encoded
 }
 
 // LogMax is the largest log of an attempt, in bytes.
@@ -266,8 +277,10 @@ func NamesFor(tenant string, owned []string) []string {
 // For returns the job as a caller of a tenant sees it, with tenants.NameFor of each name.
 func (j *Job) For(tenant string) *Job {
 	o := j.Options()
-	if !tenants.Owns(j.Execution().Worker) && !tenants.Owns(o.Batch) && !tenants.Owns(o.Cron) && !tenants.Owns(o.Unique.Key) && !tenants.Owns(o.Sequence) && !slices.ContainsFunc(o.Limits, tenants.Owns) &&
-		!slices.ContainsFunc(j.Details().History, func(a Attempt) bool { return tenants.Owns(a.Worker) }) {
+	d, owns := j.Details(), tenants.Owns
+	if !owns(j.Execution().Worker) && !owns(o.Batch) && !owns(o.Cron) && !owns(o.Unique.Key) && !owns(o.Sequence) &&
+		!slices.ContainsFunc(o.Limits, owns) && !slices.ContainsFunc(o.AfterBatches, owns) && !slices.ContainsFunc(d.Waits, waitsForBatch) &&
+		!slices.ContainsFunc(d.History, func(a Attempt) bool { return owns(a.Worker) }) {
 		return j
 	}
 	out := *j
@@ -279,11 +292,12 @@ func (j *Job) For(tenant string) *Job {
 	if out.Opt != nil {
 		o := *out.Opt
 		o.Batch, o.Cron, o.Unique.Key = tenants.NameFor(tenant, o.Batch), tenants.NameFor(tenant, o.Cron), tenants.NameFor(tenant, o.Unique.Key)
-		o.Limits, o.Sequence = NamesFor(tenant, o.Limits), tenants.NameFor(tenant, o.Sequence)
+		o.Limits, o.AfterBatches, o.Sequence = NamesFor(tenant, o.Limits), NamesFor(tenant, o.AfterBatches), tenants.NameFor(tenant, o.Sequence)
 		out.Opt = &o
 	}
-	if out.Det != nil && len(out.Det.History) > 0 {
+	if out.Det != nil {
 		d := *out.Det
+		d.Waits = waitsFor(tenant, d.Waits)
 		d.History = slices.Clone(d.History)
 		for i := range d.History {
 			d.History[i].Worker = tenants.NameFor(tenant, d.History[i].Worker)
@@ -300,6 +314,41 @@ func (j *Job) ExpiresAt() int64 {
 		return 0
 	}
 	return max(j.Opt.StartBefore, 0)
+}
+
+// Drop forgets the steps and signals of a job.
+func (d *Details) Drop() { d.Steps, d.Signals, d.Kept = nil, nil, 0 }
+
+// Step returns the step of that name, or nil.
+func (d *Details) Step(name string) *fsmpb.Step {
+	i := slices.IndexFunc(d.Steps, func(s *fsmpb.Step) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return d.Steps[i]
+}
+
+// Signal returns the first signal that fits, or nil.
+func (d *Details) Signal(fits func(*fsmpb.Signal) bool) *fsmpb.Signal {
+	i := slices.IndexFunc(d.Signals, fits)
+	if i < 0 {
+		return nil
+	}
+	return d.Signals[i]
+}
+
+// StepSize and SignalSize return the bytes that count.
+func StepSize(s *fsmpb.Step) int64     { return int64(len(s.Name) + len(s.Value)) }
+func SignalSize(s *fsmpb.Signal) int64 { return int64(len(s.Name) + len(s.Value) + len(s.Id)) }
+
+// keep counts the steps and signals of a restored job.
+func (d *Details) keep() {
+	for _, s := range d.Steps {
+		d.Kept += StepSize(s)
+	}
+	for _, s := range d.Signals {
+		d.Kept += SignalSize(s)
+	}
 }
 
 // FreeStatus returns the status of a job that has neither been claimed nor ended.
@@ -331,7 +380,8 @@ func (j *Job) ChangeDetails(how func(*Details)) {
 
 func (d *Details) Zero() bool {
 	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine && !d.Revived
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 && d.Revision == 0 && !d.InLine && !d.Revived &&
+		len(d.Steps) == 0 && len(d.Signals) == 0 && d.Awaits == "" && len(d.Links) == 0 && !d.FailedBefore
 }
 
 // producedSize is NewSize of the job that became j.
@@ -345,4 +395,21 @@ func Elapsed(at, now int64) int64 {
 		return math.MaxInt64
 	}
 	return now - at
+}
+
+// Later adds durations to a time, all in ms. A sum outside of int64 saturates, so that no
+// length of a lease, delay or retention, however large, turns the far future into the
+// past.
+func Later(at int64, durations ...int64) int64 {
+	for _, d := range durations {
+		sum := at + d
+		switch {
+		case d > 0 && sum < at:
+			sum = math.MaxInt64
+		case d < 0 && sum > at:
+			sum = math.MinInt64
+		}
+		at = sum
+	}
+	return at
 }

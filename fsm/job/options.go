@@ -37,6 +37,9 @@ type Options struct {
 	StartBefore  int64            // ms, see expire; 0 or less: none
 	RetainMs     int64            // after its end; 0 or less takes the type's
 	OnError      []*fsmpb.OnError // see package onerror
+	AfterNames   []string         // of the jobs of After; none: they have those of their own
+	AfterBatches []string         // ids of the batches that it waits for
+	Step         string           // its name in the batch
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -86,24 +89,6 @@ var conflictNames = [NumConflicts]string{"keep", "replace", "debounce"}
 // String returns the choice's name as used on the wire.
 func (c OnConflict) String() string { return NameOf(conflictNames[:], c) }
 
-// AfterFailure is the effect on a waiting job if a job that it waits for dies or is
-// cancelled.
-type AfterFailure uint8
-
-// The choices. Snapshots have these numbers: they must not change.
-const (
-	AfterBlock  AfterFailure = iota // it keeps waiting: the other job may be retried
-	AfterCancel                     // it is cancelled
-	AfterRun                        // it stops waiting for that job
-
-	NumAfters = iota
-)
-
-var afterNames = [NumAfters]string{"block", "cancel", "run"}
-
-// String returns the choice's name as used on the wire.
-func (a AfterFailure) String() string { return NameOf(afterNames[:], a) }
-
 var NoOptions Options
 
 // Options returns the options of the job; never nil.
@@ -131,7 +116,7 @@ func ParseName[K ~uint8](names []string, name string) (K, bool) {
 func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
 		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" &&
-		n.StartBeforeMs == 0 && n.RetainMs == 0 && len(n.OnError) == 0 {
+		n.StartBeforeMs == 0 && n.RetainMs == 0 && len(n.OnError) == 0 && len(n.AfterNames) == 0 && len(n.AfterBatches) == 0 && n.Step == "" {
 		return nil
 	}
 	o := &Options{
@@ -140,6 +125,7 @@ func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 		AfterFailure: Narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
 		Headers: CloneHeaders(n.Headers), Limits: CloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
 		StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onerror.Clone(n.OnError),
+		AfterNames: CloneStrings(n.AfterNames), AfterBatches: CloneStrings(Distinct(n.AfterBatches)), Step: strings.Clone(n.Step),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.Zero() {
@@ -151,7 +137,7 @@ func NewOptions(n *fsmpb.NewJob, cron string) *Options {
 func (o *Options) Zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == "" && len(o.Limits) == 0 && o.Sequence == "" &&
-		o.StartBefore == 0 && o.RetainMs == 0 && len(o.OnError) == 0
+		o.StartBefore == 0 && o.RetainMs == 0 && len(o.OnError) == 0 && len(o.AfterNames) == 0 && len(o.AfterBatches) == 0 && o.Step == ""
 }
 
 var errRange = errors.New("a value is unknown or out of range")
@@ -172,8 +158,8 @@ func (o *Options) TextBytes() int64 {
 	if o == nil {
 		return 0
 	}
-	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch) + len(o.Sequence) + onerror.Size(o.OnError)
-	for _, list := range [][]string{o.Tags, o.After, o.Limits} {
+	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch) + len(o.Sequence) + len(o.Step) + onerror.Size(o.OnError)
+	for _, list := range [][]string{o.Tags, o.After, o.AfterNames, o.AfterBatches, o.Limits} {
 		for _, text := range list {
 			n += len(text)
 		}
@@ -192,7 +178,7 @@ func (j *Job) NewJob() *fsmpb.NewJob {
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
 		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits, Sequence: o.Sequence,
-		StartBeforeMs: j.ExpiresAt(), RetainMs: o.RetainMs, OnError: o.OnError,
+		StartBeforeMs: j.ExpiresAt(), RetainMs: o.RetainMs, OnError: o.OnError, AfterNames: o.AfterNames, AfterBatches: o.AfterBatches, Step: o.Step,
 	}
 	if j.MaxAttempts != MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts
@@ -247,15 +233,11 @@ func CloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
 
 // NewSize returns the size of the job that n becomes, in bytes.
 func NewSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence) + onerror.Size(n.OnError)
-	for _, text := range Distinct(n.Tags) {
-		size += len(text)
-	}
-	for _, text := range Distinct(n.After) {
-		size += len(text)
-	}
-	for _, text := range n.Limits {
-		size += len(text)
+	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence) + len(n.Step) + onerror.Size(n.OnError)
+	for _, list := range [][]string{Distinct(n.Tags), Distinct(n.After), n.AfterNames, Distinct(n.AfterBatches), n.Limits} {
+		for _, text := range list {
+			size += len(text)
+		}
 	}
 	for _, h := range n.Headers {
 		size += len(h.GetName()) + len(h.GetValue())

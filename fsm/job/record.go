@@ -72,7 +72,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
 		Headers: o.Headers, Account: o.Account, Limits: o.Limits, Sequence: o.Sequence,
-		StartBeforeMs: o.StartBefore, RetainMs: o.RetainMs, OnError: o.OnError,
+		StartBeforeMs: o.StartBefore, RetainMs: o.RetainMs, OnError: o.OnError, AfterNames: o.AfterNames, AfterBatches: o.AfterBatches, Step: o.Step,
 	}
 }
 
@@ -84,7 +84,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: UniqueFromPB(p.Unique), After: p.After, AfterFailure: Narrow[AfterFailure](p.AfterFailure),
 		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account, Limits: p.Limits, Sequence: p.Sequence,
-		StartBefore: p.StartBeforeMs, RetainMs: p.RetainMs, OnError: p.OnError,
+		StartBefore: p.StartBeforeMs, RetainMs: p.RetainMs, OnError: p.OnError, AfterNames: p.AfterNames, AfterBatches: p.AfterBatches, Step: p.Step,
 	}
 }
 
@@ -106,6 +106,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 	p := &fsmpb.Details{
 		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
 		Owner: d.Owner, GivenBack: uint32(d.GivenBack), Revision: d.Revision, InLine: d.InLine, Revived: d.Revived,
+		Steps: d.Steps, Signals: d.Signals, Awaits: d.Awaits, Links: d.Links, FailedBefore: d.FailedBefore,
 	}
 	if d.Content != "" {
 		p.Content = []byte(d.Content)
@@ -130,7 +131,9 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 		Progress:   Progress{Percent: Narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
 		Owner: p.Owner, GivenBack: Narrow[uint8](p.GivenBack), Revision: p.Revision, Content: string(p.Content), InLine: p.InLine, Revived: p.Revived,
+		Steps: p.Steps, Signals: p.Signals, Awaits: p.Awaits, Links: p.Links, FailedBefore: p.FailedBefore,
 	}
+	d.keep()
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{
 			Number: a.Number, StartedAt: a.StartedAtMs, EndedAt: a.EndedAtMs,

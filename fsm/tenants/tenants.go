@@ -69,6 +69,14 @@ func NameFor(tenant, owned string) string {
 	return of + shownEnd + name
 }
 
+// Printable returns the name of a worker for people.
+func Printable(worker string) string {
+	if worker == Anonymous {
+		return "(no name)"
+	}
+	return NameFor("", worker)
+}
+
 // Cut returns the tenant and the name that NameFor has put together for a caller of another
 // tenant, if shown can be such a name.
 func Cut(shown string) (tenant, name string, ok bool) {
@@ -120,6 +128,9 @@ func visitNames(m *fsmpb.Mutation, own func(name *string)) {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
 		visitJobs(own, op.Enqueue.Jobs...)
+		if p := op.Enqueue.Parent; p != nil {
+			own(&p.Worker)
+		}
 		if b := op.Enqueue.NewBatch; b != nil {
 			own(&b.Id)
 			visitJobs(own, b.Callback)
@@ -134,6 +145,18 @@ func visitNames(m *fsmpb.Mutation, own func(name *string)) {
 		own(&op.Fail.Worker)
 	case *fsmpb.Mutation_Release:
 		own(&op.Release.Worker)
+	case *fsmpb.Mutation_StoreStep:
+		own(&op.StoreStep.Worker)
+	case *fsmpb.Mutation_Suspend:
+		own(&op.Suspend.Worker)
+		own(&op.Suspend.Batch)
+	case *fsmpb.Mutation_ReserveArtefact:
+		own(&op.ReserveArtefact.Id)
+	case *fsmpb.Mutation_AttachArtefact:
+		own(&op.AttachArtefact.Worker)
+		if a := op.AttachArtefact.Artefact; a != nil {
+			own(&a.Id)
+		}
 	case *fsmpb.Mutation_RegisterWorker:
 		own(&op.RegisterWorker.Name)
 	case *fsmpb.Mutation_WorkerDead:
@@ -148,7 +171,7 @@ func visitNames(m *fsmpb.Mutation, own func(name *string)) {
 			}
 		}
 	case *fsmpb.Mutation_EditJob:
-		visitLimits(own, op.EditJob.GetLimits().GetLimits())
+		visitAll(own, op.EditJob.GetLimits().GetLimits())
 	case *fsmpb.Mutation_SetLimit:
 		own(&op.SetLimit.Pattern)
 	case *fsmpb.Mutation_ThrottleLimit:
@@ -177,16 +200,20 @@ func visitJobs(own func(*string), jobs ...*fsmpb.NewJob) {
 		}
 		own(&n.Batch)
 		own(&n.Sequence)
-		visitLimits(own, n.Limits)
+		visitAll(own, n.Limits)
+		visitAll(own, n.AfterBatches)
+		for _, a := range n.Artefacts {
+			own(&a.Id)
+		}
 		if n.Unique != nil {
 			own(&n.Unique.Key)
 		}
 	}
 }
 
-func visitLimits(own func(*string), limits []string) {
-	for i := range limits {
-		own(&limits[i])
+func visitAll(own func(*string), names []string) {
+	for i := range names {
+		own(&names[i])
 	}
 }
 

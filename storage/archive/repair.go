@@ -297,7 +297,7 @@ func (r *repair) look(ctx context.Context) error {
 	doc, err := document.Decode(r.old.Data)
 	if err == nil {
 		r.doc, r.sure, r.v = doc, true, newVerifier(r.bucket, r.key)
-		_, err := r.v.document(ctx, doc)
+		err := r.v.document(ctx, doc)
 		return err
 	}
 	unreadable := fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -308,7 +308,7 @@ func (r *repair) look(ctx context.Context) error {
 	switch {
 	case w.doc != nil:
 		r.doc, r.sure, r.v = w.doc, true, newVerifier(r.bucket, r.key)
-		_, err = r.v.document(ctx, w.doc)
+		err = r.v.document(ctx, w.doc)
 	default:
 		err = r.lookBehind(ctx, &w)
 	}

@@ -29,7 +29,7 @@ func Verify(ctx context.Context, bucket storage.Bucket, key string) (*Report, er
 		v.note(key, fmt.Errorf("%w: %w", ErrDamaged, err))
 		return v.report, nil
 	}
-	if _, err := v.document(ctx, doc); err != nil {
+	if err := v.document(ctx, doc); err != nil {
 		return nil, fmt.Errorf("verify %q: %w", key, err)
 	}
 	return v.report, nil
@@ -107,14 +107,14 @@ func intact[T any](err error, named bool, key string, read func(n name) (T, erro
 	return value, err == nil
 }
 
-// document checks everything. It returns the state at the end of the log, or nil if that state
-// cannot be rebuilt.
-func (v *verifier) document(ctx context.Context, doc *document.File) (*fsm.Machine, error) {
+// document checks everything.
+func (v *verifier) document(ctx context.Context, doc *document.File) error {
 	m, err := v.behind(ctx, doc)
-	if err == nil {
-		v.root(doc, m)
+	if err != nil {
+		return err
 	}
-	return m, err
+	v.root(doc, m)
+	return v.artefacts(ctx, m)
 }
 
 // behind checks everything except the document.
@@ -331,6 +331,10 @@ type Report struct {
 	Checkpoints, Segments, SegmentIndexes int
 	Bytes                                 int64 // of the segments' entries, compressed
 	Entries                               uint64
+
+	// Artefacts is the number of artefacts of jobs in the newest state, and Unknown lists objects of artefacts that the state does not have.
+	Artefacts int
+	Unknown   []string
 
 	// Spans is the restorable history, without damaged objects.
 	Spans []Span

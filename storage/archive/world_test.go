@@ -444,5 +444,5 @@ func TestWorld(t *testing.T) {
 // fewChecks reports whether the run has fewer worlds than are needed to see every case.
 func fewChecks() bool {
 	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
-	return err != nil || n < 50
+	return err != nil || n < 50 || testing.Short()
 }

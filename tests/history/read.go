@@ -129,7 +129,7 @@ func (l *line) check(ids map[int]bool) error {
 
 func (op *Op) check(ids map[int]bool) error {
 	switch op.Kind {
-	case Enqueue, Claim, Heartbeat, Complete, Fail, Release, Cancel, Edit, SetLimit, Throttle, GetJob, Stats:
+	case Enqueue, Claim, Heartbeat, Complete, Fail, Release, Cancel, Edit, SetLimit, Throttle, Step, Signal, Attach, Open, GetJob, Stats:
 	default:
 		return fmt.Errorf("operation %d is of no kind: %q", op.ID, op.Kind)
 	}

@@ -85,11 +85,15 @@ const (
 	Heartbeat Kind = "heartbeat"
 	Complete  Kind = "complete"
 	Fail      Kind = "fail"
-	Release   Kind = "release"
+	Release   Kind = "release" // also a suspension
 	Cancel    Kind = "cancel"
 	Edit      Kind = "edit"
 	SetLimit  Kind = "set-limit" // the rule of a pattern
 	Throttle  Kind = "throttle"  // hold a key: for a job of a worker, or without one
+	Step      Kind = "step"      // store a value of a job that runs
+	Signal    Kind = "signal"    // send a job a value
+	Attach    Kind = "attach"    // give a job that runs an artefact
+	Open      Kind = "open"      // read an artefact
 	GetJob    Kind = "read"      // of one job
 	Stats     Kind = "stats"
 )
@@ -130,6 +134,11 @@ type Op struct {
 	// Of limits: the pattern, or the key that is held, and the rule; nil takes it away.
 	Limit string `json:"limit,omitzero"`
 	Rule  *Rule  `json:"rule,omitzero"`
+
+	// Of steps, signals and artefacts: the name, the value that was sent or read, and of a step the one that the answer has.
+	Name  string `json:"name,omitzero"`
+	Value string `json:"value,omitzero"`
+	Kept  string `json:"kept,omitzero"`
 
 	// Of claim: the request and the returned jobs.
 	Worker string   `json:"worker,omitzero"` // also of reports
@@ -180,6 +189,9 @@ type Held struct {
 	Lease    Time   `json:"lease,omitzero"`
 	Payload  string `json:"payload,omitzero"`
 	Confirm  bool   `json:"confirm,omitzero"` // a last attempt that counts from its first heartbeat
+
+	Steps   map[string]string `json:"steps,omitzero"`   // values by name
+	Signals []string          `json:"signals,omitzero"` // values, the oldest first
 }
 
 // Fault is a fault of the cluster or of a client.
@@ -210,7 +222,7 @@ type Applied struct {
 	Jobs    []Item `json:"jobs,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"` // of a broker
 
-	// Of limits, as in Op. Until is the end of a hold by the machine's clock, ms.
+	// Of limits, as in Op. Until is the end of a hold, or of a suspension, by the machine's clock, ms.
 	Limit string `json:"limit,omitzero"`
 	Rule  *Rule  `json:"rule,omitzero"`
 	Until int64  `json:"until,omitzero"`

@@ -237,10 +237,12 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 	if s := mut.GetSetLimit(); s != nil {
 		l.Limit, l.Rule = s.Pattern, ruleOf(s.Rule)
 	}
+	l.Until = mut.GetSuspend().GetUntilMs()
 	if t := mut.GetThrottleLimit(); t != nil {
 		l.Limit, l.Until = t.Key, t.UntilMs
 	}
-	repeated := !res.LSN.IsZero() // the jobs are then as in the first answer, not as they are
+	// The jobs are then as in the first answer, not as they are; or an artefact stands in their place.
+	repeated := !res.LSN.IsZero() || mut.GetReserveArtefact() != nil
 	for i, j := range res.Jobs {
 		if j == nil || repeated {
 			continue
@@ -260,7 +262,7 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 
 // missing names the job of a report about one that is not there.
 func missing(mut *fsmpb.Mutation) []history.Item {
-	for _, l := range []*fsmpb.Lease{mut.GetComplete().GetLease(), mut.GetFail().GetLease(), mut.GetRelease().GetLease()} {
+	for _, l := range []*fsmpb.Lease{mut.GetComplete().GetLease(), mut.GetFail().GetLease(), mut.GetRelease().GetLease(), mut.GetSuspend().GetLease()} {
 		if l != nil {
 			return []history.Item{{Job: l.JobId, Token: l.Token}}
 		}
@@ -283,6 +285,14 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 		return history.Fail, op.Fail.Worker
 	case *fsmpb.Mutation_Release:
 		return history.Release, op.Release.Worker
+	case *fsmpb.Mutation_Suspend:
+		return history.Release, op.Suspend.Worker
+	case *fsmpb.Mutation_StoreStep:
+		return history.Step, op.StoreStep.Worker
+	case *fsmpb.Mutation_AttachArtefact:
+		return history.Attach, op.AttachArtefact.Worker
+	case *fsmpb.Mutation_SendSignal:
+		return history.Signal, ""
 	case *fsmpb.Mutation_RegisterBroker:
 		return history.Broker, ""
 	case *fsmpb.Mutation_Change:

@@ -64,7 +64,7 @@ func TestCheckersLookAtSomething(t *testing.T) {
 // TestUnseenClients: what clients outside of the history did is in the log only, and
 // breaks no promise.
 func TestUnseenClients(t *testing.T) {
-	h := simulate(3, 400, true)
+	h := simulate(3, 1000, true)
 	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Client == "w1" })
 	for _, v := range model.Check(h, model.Options{}) {
 		if v.Result != model.OK {
@@ -79,7 +79,7 @@ func TestUnseenClients(t *testing.T) {
 
 // TestLogsAreJoined: a log that begins late continues where the whole one ends.
 func TestLogsAreJoined(t *testing.T) {
-	h := simulate(5, 300, true)
+	h := simulate(12, 600, true)
 	all := h.Applied
 	half := len(all) / 2
 	snapshot := all[half]

@@ -87,7 +87,11 @@ func snoozed(f *facts, v *Verdict) {
 			s, is := sleeps[it.Job]
 			switch op := asked[l.Request]; {
 			case l.Kind == history.Release && op != nil && op.Delay > 0 && it.Status != cancelled:
-				sleeps[it.Job] = sleep{op, l.Now + int64(op.Delay/history.Millisecond), attempts[it.Job]}
+				until := l.Now + int64(op.Delay/history.Millisecond)
+				if l.Until != 0 { // it was suspended, by the clock of the node that it asked
+					until = l.Until
+				}
+				sleeps[it.Job] = sleep{op, until, attempts[it.Job]}
 			case l.Kind == history.Edit && (op == nil || op.Delay > 0):
 				s.until = 0 // it has another time
 				sleeps[it.Job] = s

@@ -114,8 +114,10 @@ func (f *facts) keptInLog(v *Verdict) {
 // mustBeInLog: such an answer is one to an effect, and not to an earlier one's.
 func mustBeInLog(op *history.Op) bool {
 	switch op.Kind {
-	case history.Enqueue, history.Edit, history.SetLimit, history.Throttle:
+	case history.Enqueue, history.Edit, history.SetLimit, history.Throttle, history.Signal, history.Attach:
 		return true
+	case history.Step: // else the job had it
+		return op.Kept == op.Value
 	case history.Claim:
 		return len(op.Jobs) > 0
 	}

@@ -117,7 +117,7 @@ func (f *facts) leasesByToken(v *Verdict) {
 
 func reports(k history.Kind) bool {
 	switch k {
-	case history.Heartbeat, history.Complete, history.Fail, history.Release, history.Throttle:
+	case history.Heartbeat, history.Complete, history.Fail, history.Release, history.Throttle, history.Step, history.Attach:
 		return true
 	}
 	return false

@@ -95,7 +95,7 @@ func dropLines(h *history.History, cond func(*history.Applied) bool) bool {
 	return len(h.Applied) < n
 }
 
-var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets, liesOfLimits, liesOfSequences, liesOfEdits)
+var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets, liesOfLimits, liesOfSequences, liesOfEdits, liesOfMemory)
 
 var liesOfAnswers = []lie{
 	{"an acknowledged job is lost", "Kept", func(h *history.History) bool {

@@ -223,3 +223,75 @@ func afterSnooze(h *history.History) (line int, ok bool) {
 	})
 	return line, ok
 }
+
+// laterClaim is a claim of the job of a step or signal that begins after that was acknowledged, and the place of the job in it.
+func laterClaim(h *history.History, kind history.Kind) (claim *history.Op, at int) {
+	for _, op := range h.Ops {
+		if op.Kind != kind || op.Outcome != history.OK {
+			continue
+		}
+		for i := range h.Ops {
+			c := &h.Ops[i]
+			at := slices.IndexFunc(c.Jobs, func(held history.Held) bool { return held.Job == op.Job })
+			if at >= 0 && c.Outcome == history.OK && c.Call > op.Return {
+				c.Jobs = slices.Clone(c.Jobs)
+				return c, at
+			}
+		}
+	}
+	return nil, 0
+}
+
+// opened adds an artefact and a read of it to a history.
+func opened(h *history.History, given, read history.Outcome, value string) bool {
+	end := h.Ops[len(h.Ops)-1].Return
+	for i := range h.Ops {
+		end = max(end, h.Ops[i].Return)
+	}
+	id := maxID(h)
+	h.Ops = append(h.Ops,
+		history.Op{ID: id + 1, Client: "w", Kind: history.Attach, Outcome: given, Committed: "object", Job: "j", Name: "n", Value: "v", Call: end + 1, Return: end + 2},
+		history.Op{ID: id + 2, Client: "r", Kind: history.Open, Outcome: read, Tag: "not_found", Job: "j", Name: "n", Value: value, Call: end + 3, Return: end + 4})
+	return true
+}
+
+var liesOfMemory = []lie{
+	{"an artefact is gone", "Readable", func(h *history.History) bool { return opened(h, history.OK, history.Refused, "") }},
+	{"an artefact has other bytes", "Readable", func(h *history.History) bool { return opened(h, history.OK, history.OK, "other") }},
+	{"a refused artefact can be read", "Readable", func(h *history.History) bool { return opened(h, history.Refused, history.OK, "v") }},
+	{"an attempt lacks a step", "Remembered", func(h *history.History) bool {
+		c, at := laterClaim(h, history.Step)
+		if c != nil {
+			c.Jobs[at].Steps = nil
+		}
+		return c != nil
+	}},
+	{"an attempt has a step with another value", "Remembered", func(h *history.History) bool {
+		c, at := laterClaim(h, history.Step)
+		if c != nil {
+			c.Jobs[at].Steps = map[string]string{"s": "7"}
+		}
+		return c != nil
+	}},
+	{"an attempt lacks a signal", "Remembered", func(h *history.History) bool {
+		c, at := laterClaim(h, history.Signal)
+		if c != nil {
+			c.Jobs[at].Signals = nil
+		}
+		return c != nil
+	}},
+	{"an attempt has a signal twice", "Remembered", func(h *history.History) bool {
+		c, at := laterClaim(h, history.Signal)
+		if c != nil {
+			c.Jobs[at].Signals = append(slices.Clone(c.Jobs[at].Signals), c.Jobs[at].Signals[0])
+		}
+		return c != nil
+	}},
+	{"an attempt has a signal that nobody sent", "Remembered", func(h *history.History) bool {
+		c, at := laterClaim(h, history.Signal)
+		if c != nil {
+			c.Jobs[at].Signals = append(slices.Clone(c.Jobs[at].Signals), `"invented"`)
+		}
+		return c != nil
+	}},
+}

@@ -125,7 +125,7 @@ func (f *facts) callsOf(op *history.Op) []call {
 			all = append(all, call{op: op, held: held})
 		}
 		return all
-	case history.Stats, history.SetLimit:
+	case history.Stats, history.SetLimit, history.Signal, history.Open:
 		return nil
 	case history.GetJob:
 		if op.Outcome == history.Unknown || !op.MinLSN.IsZero() || op.Outcome == history.Refused && op.Tag != notFound {
@@ -139,7 +139,7 @@ func (f *facts) callsOf(op *history.Op) []call {
 	if op.Outcome != history.Unknown {
 		return []call{{op: op}}
 	}
-	if op.Kind == history.Heartbeat || op.Kind == history.Throttle {
+	if op.Kind == history.Heartbeat || op.Kind == history.Throttle || op.Kind == history.Step || op.Kind == history.Attach {
 		return nil
 	}
 	did, known := f.certain(op)

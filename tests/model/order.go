@@ -80,7 +80,7 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 		case l.Kind == history.Claim:
 			claimed(p)
 			q.leave(p)
-		case l.Kind == history.Heartbeat:
+		case l.Kind == history.Heartbeat, l.Kind == history.Step, l.Kind == history.Signal, l.Kind == history.Attach:
 		default:
 			q.leave(p)
 			if l.Kind == history.Passed && it.End == leaseEnd && it.Status == waitingStatus && it.From == runningStatus && it.Limits == "" {

@@ -138,7 +138,7 @@ func (r register) step(c call) []register {
 		return r.cancelled(c)
 	case history.Edit:
 		return r.edited(c)
-	case history.Throttle:
+	case history.Throttle, history.Step, history.Attach:
 		return only(r, r.holds(c.op.Token))
 	case history.GetJob:
 		return only(r, r.shows(c.op))

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -29,8 +30,9 @@ type sim struct {
 	lsns    []history.LSN
 	h       history.History
 	lastID  int
-	faults  bool  // answers are lost, calls are refused, leaders change, clocks are wrong
-	ahead   int64 // by how much the machine's clock is ahead, ms
+	faults  bool     // answers are lost, calls are refused, leaders change, clocks are wrong
+	ahead   int64    // by how much the machine's clock is ahead, ms
+	files   []string // the jobs that an artefact was given to, by its number
 }
 
 type simClient struct {
@@ -48,7 +50,7 @@ var simStart = time.UnixMilli(1_700_000_000_000).UTC()
 func simulate(seed uint64, n int, faults bool) *history.History {
 	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), m: fsm.New(), term: 1, faults: faults}
 	s.h.Run = history.Run{Seed: seed, Nodes: 3, Start: simStart, Lease: simLease}
-	s.takeover()
+	s.takeover(reservations()...)
 	for i := range 2 {
 		s.clients = append(s.clients, &simClient{name: fmt.Sprint("p", i), act: s.produce}, &simClient{name: fmt.Sprint("w", i), act: s.work})
 	}
@@ -100,15 +102,25 @@ func (s *sim) pass(until history.Time) {
 
 // takeover has a new leader, whose clock may be an hour ahead. From then on the clock stays
 // ahead.
-func (s *sim) takeover() {
+func (s *sim) takeover(more ...*fsmpb.Mutation) {
 	s.epoch++
 	s.term++
 	if s.faults && s.rng.IntN(3) == 0 {
 		s.ahead = time.Hour.Milliseconds()
 	}
-	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+	s.apply(append(more, &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: fmt.Sprint("n", s.epoch%3), Epoch: s.epoch, Cluster: "c", Lineage: "l",
-	}}})
+	}}})...)
+}
+
+// reservations make the artefacts file-0, file-1 and so on.
+func reservations() (all []*fsmpb.Mutation) {
+	for i := range 200 {
+		all = append(all, &fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: &fsmpb.ReserveArtefact{
+			Id: fmt.Sprint("file-", i), Sum: make([]byte, sha256.Size), UntilMs: simStart.Add(24 * time.Hour).UnixMilli(),
+		}}})
+	}
+	return all
 }
 
 // document is a version of the document, accepted at once.
@@ -226,6 +238,16 @@ func (s *sim) work(c *simClient) {
 		mut.Op = &fsmpb.Mutation_ThrottleLimit{ThrottleLimit: &fsmpb.ThrottleLimit{
 			Key: op.Limit, UntilMs: s.nowMs() + int64(op.Delay/history.Millisecond), Worker: c.name, Lease: lease,
 		}}
+	case n == 18 && s.lastID%2 == 0 && len(s.files) < len(reservations()):
+		op.Kind, op.Name, drop = history.Attach, fmt.Sprint("file-", len(s.files)), false
+		op.Value = op.Name
+		s.files = append(s.files, held.Job)
+		mut.Op = &fsmpb.Mutation_AttachArtefact{AttachArtefact: &fsmpb.AttachArtefact{
+			Worker: c.name, Lease: lease, Artefact: &fsmpb.NamedArtefact{Name: op.Name, Id: op.Name},
+		}}
+	case n == 18:
+		op.Kind, op.Name, op.Value, drop = history.Step, "s", fmt.Sprintf(`"step %d"`, s.lastID+1), false
+		mut.Op = &fsmpb.Mutation_StoreStep{StoreStep: &fsmpb.StoreStep{Worker: c.name, Lease: lease, Name: op.Name, Value: []byte(op.Value)}}
 	default: // it falls asleep, and continues later
 		c.free = max(c.free, s.at) + simLease + simLease/2
 		return
@@ -233,6 +255,9 @@ func (s *sim) work(c *simClient) {
 	s.do(c, op, &mut, func(op *history.Op, res fsm.Result) {
 		if op.Outcome == history.OK && op.Kind == history.Heartbeat {
 			op.Stopping = res.Jobs[0].Details().CancelAt != 0
+		}
+		if op.Outcome == history.OK && op.Kind == history.Step {
+			op.Kept = string(res.Jobs[0].Details().Step(op.Name).Value)
 		}
 		drop = drop || op.Outcome == history.Refused
 	})
@@ -250,9 +275,16 @@ func (s *sim) claim(c *simClient) {
 		Worker: c.name, Types: op.Types, Max: uint32(op.Max), LeaseMs: int64(simLease / history.Millisecond),
 	}}}, func(op *history.Op, res fsm.Result) {
 		for _, j := range res.Jobs {
-			op.Jobs = append(op.Jobs, history.Held{
+			held := history.Held{
 				Job: j.ID, Token: j.Execution().Token, Attempt: int(j.Attempts), Type: j.Type, Priority: j.Priority, Lease: simLease, Payload: string(j.Payload()),
-			})
+			}
+			if step := j.Details().Step("s"); step != nil {
+				held.Steps = map[string]string{"s": string(step.Value)}
+			}
+			for _, sent := range j.Details().Signals {
+				held.Signals = append(held.Signals, string(sent.Value))
+			}
+			op.Jobs = append(op.Jobs, held)
 		}
 		c.held = slices.Clone(op.Jobs)
 	})
@@ -279,6 +311,13 @@ func (s *sim) edit(c *simClient) {
 		return
 	}
 	job := s.known[max(0, len(s.known)-1-s.rng.IntN(4))]
+	if s.rng.IntN(3) == 0 {
+		op := history.Op{Kind: history.Signal, Job: job, Name: "go", Value: fmt.Sprintf(`"signal %d"`, s.lastID+1)}
+		s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_SendSignal{SendSignal: &fsmpb.SendSignal{
+			JobId: job, Name: op.Name, Value: []byte(op.Value), Id: op.Value,
+		}}}, func(*history.Op, fsm.Result) {})
+		return
+	}
 	op := history.Op{Kind: history.Edit, Job: job, Payload: fmt.Sprintf(`"edit %d"`, s.lastID+1)}
 	m := &fsmpb.EditJob{Id: job, Payload: []byte(op.Payload)}
 	if s.rng.IntN(2) == 0 {
@@ -330,6 +369,13 @@ func (s *sim) read(c *simClient) {
 	case 1:
 		op.Kind, op.Job = history.Stats, ""
 		op.MinLSN, op.Node, op.LSN = s.lsns[s.rng.IntN(len(s.lsns))], "n1", s.lsn()
+	}
+	if op.Kind == history.GetJob && op.ID%2 == 0 && len(s.files) > 0 {
+		n := op.ID / 2 % len(s.files)
+		op.Kind, op.Job, op.Name, op.MinLSN, op.Node = history.Open, s.files[n], fmt.Sprint("file-", n), history.LSN{}, ""
+		if op.Value = op.Name; s.m.View().ArtefactOf(op.Job, op.Name) == nil {
+			op.Outcome, op.Tag, op.Value = history.Refused, "not_found", ""
+		}
 	}
 	if op.Kind == history.GetJob {
 		j := s.m.Job(op.Job)

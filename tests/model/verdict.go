@@ -69,6 +69,8 @@ func Checkers() []Checker {
 		{"Sequential", "jobs of a sequence start one after another, in the order of acceptance", sequential},
 		{"Edited", "the next attempt sees an acknowledged edit, and none a refused one", edited},
 		{"Snoozed", "a released job does not start before its time, and its attempt does not count", snoozed},
+		{"Remembered", "every attempt gets the steps and signals that were acknowledged before, and a step has one value", remembered},
+		{"Readable", "an acknowledged artefact can be read, with its bytes", readable},
 		{"Reassigned", "jobs of a dead worker are handed out again within lease + 1 s", reassigned},
 	}
 }

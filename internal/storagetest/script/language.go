@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +89,17 @@ func workerOf(c Command) string {
 func (p Tokens) report(c Command) *fsmpb.Mutation {
 	switch c.Name {
 	case "enqueue":
-		return enqueueCommand(c)
+		m := enqueueCommand(c)
+		if parent := c.List("parent"); len(parent) == 2 {
+			m.GetEnqueue().Parent = &fsmpb.Parent{Worker: parent[0], Lease: &fsmpb.Lease{JobId: parent[1], Token: p.token(c, parent[1])}}
+		}
+		return m
+	case "step":
+		return StoreStep(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Text("name"), c.Text("value"))
+	case "suspend":
+		m := Suspend(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Number("until", 0), c.Text("signal"))
+		m.GetSuspend().Batch = c.Text("endof")
+		return m
 	case "claim":
 		m := Claim(workerOf(c), uint32(c.Number("max", 1)), c.List("types")...)
 		m.GetClaim().RequestId, m.GetClaim().LeaseMs = c.Text("request"), c.Number("lease", 0)
@@ -134,14 +145,14 @@ func enqueueCommand(c Command) *fsmpb.Mutation {
 	op := &fsmpb.Enqueue{}
 	batch := c.OptionalText("newbatch")
 	if batch != nil {
-		op.NewBatch = &fsmpb.NewBatch{Id: *batch}
+		op.NewBatch = &fsmpb.NewBatch{Id: *batch, Parent: c.Text("of")}
 		if callback := c.OptionalText("callback"); callback != nil {
 			op.NewBatch.Callback = &fsmpb.NewJob{Id: *callback, Type: c.Text("calltype")}
 		}
 		if key := c.Text("callkey"); key != "" {
 			op.NewBatch.Callback.Unique = &fsmpb.Unique{Key: key, Scope: uint32(fsm.UniqueActive)}
 		}
-		op.NewBatch.CallbackOn = named(c, "on", fsm.CallbackEnded, fsm.CallbackCompleted)
+		op.NewBatch.CallbackOn = named(c, "on", fsm.CallbackEnded, fsm.CallbackCompleted, fsm.CallbackFailed)
 	}
 	for _, id := range c.IDs {
 		op.Jobs = append(op.Jobs, newJob(c, id, op.NewBatch.GetId()))
@@ -158,7 +169,8 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		Id: id, Type: c.Text("type"), Payload: []byte(c.Text("payload")), Priority: int32(c.Number("priority", 0)),
 		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0), TimeoutMs: c.Number("timeout", 0), StartBeforeMs: c.Number("before", 0), RetainMs: c.Number("retain", 0),
 		Backoff: backoffArg(c), Group: c.Text("group"), Tags: c.List("tags"), After: c.List("after"), Batch: batch,
-		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun),
+		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly),
+		AfterNames:   c.List("names"), AfterBatches: c.List("afterbatches"), Step: c.Text("step"),
 	}
 	if size := c.Number("size", 0); size > 0 {
 		n.Payload = bytes.Repeat([]byte("1"), int(size))
@@ -358,18 +370,37 @@ func cronCommand(c Command) *fsmpb.Mutation {
 	return nil
 }
 
-// change makes a cancel, retry or delete, by ids or, with "all", by filter.
+// change makes a signal, a link, the retry of a flow, and a cancel, retry or delete by ids or, with "all", by filter.
 func change(c Command) *fsmpb.Mutation {
+	switch c.Name {
+	case "signal":
+		m := SendSignal(c.ID(0), c.Text("name"), c.Text("id"), c.Text("value"))
+		m.GetSendSignal().Link = hashOf(c.Text("link"))
+		return m
+	case "link":
+		return MakeLink(c.ID(0), c.Text("name"), hashOf(c.Text("secret")), c.Number("until", 0))
+	case "retryflow":
+		return RetryFlow(c.ID(0), c.Text("fresh") != "")
+	}
 	kinds := map[string]fsm.ChangeKind{"cancel": fsm.CancelJobs, "retry": fsm.RetryJobs, "delete": fsm.DeleteJobs}
 	kind, ok := kinds[c.Name]
 	if !ok {
 		return nil
 	}
-	op := &fsmpb.Change{Kind: uint32(kind), Ids: c.IDs}
+	op := &fsmpb.Change{Kind: uint32(kind), Ids: c.IDs, Fresh: c.Text("fresh") != ""}
 	if c.ID(0) == "all" {
 		op.Ids, op.Filter, op.Limit = nil, filterOf(c), uint32(c.Number("limit", 0))
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
+}
+
+// hashOf is that of the secret of a link; none without a secret.
+func hashOf(secret string) []byte {
+	if secret == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
 }
 
 func filterOf(c Command) *fsmpb.Filter {

@@ -92,6 +92,44 @@ func Release(worker, id string, token uint64) *fsmpb.Mutation {
 	}}}
 }
 
+// StoreStep stores a step of a job that runs.
+func StoreStep(worker, id string, token uint64, name, value string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_StoreStep{StoreStep: &fsmpb.StoreStep{
+		Worker: worker, Lease: &fsmpb.Lease{JobId: id, Token: token}, Name: name, Value: []byte(value),
+	}}}
+}
+
+// Suspend ends an attempt until a time, or a signal that comes before it.
+func Suspend(worker, id string, token uint64, until int64, signal string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Suspend{Suspend: &fsmpb.Suspend{
+		Worker: worker, Lease: &fsmpb.Lease{JobId: id, Token: token}, UntilMs: until, Signal: signal,
+	}}}
+}
+
+// SuspendUntilEnd ends an attempt until a batch has ended.
+func SuspendUntilEnd(worker, id string, token uint64, batch string) *fsmpb.Mutation {
+	m := Suspend(worker, id, token, 0, "")
+	m.GetSuspend().Batch = batch
+	return m
+}
+
+// SendSignal sends a job a signal.
+func SendSignal(id, name, signalID, value string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SendSignal{SendSignal: &fsmpb.SendSignal{
+		JobId: id, Name: name, Id: signalID, Value: []byte(value),
+	}}}
+}
+
+// MakeLink allows whoever has a secret to send a job a signal.
+func MakeLink(id, signal string, hash []byte, until int64) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_MakeLink{MakeLink: &fsmpb.MakeLink{JobId: id, Signal: signal, Hash: hash, UntilMs: until}}}
+}
+
+// RetryFlow retries a job and those of its batch that run after it.
+func RetryFlow(id string, fresh bool) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RetryFlow{RetryFlow: &fsmpb.RetryFlow{JobId: id, Fresh: fresh}}}
+}
+
 // RegisterWorker registers a worker.
 func RegisterWorker(name string, types ...string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{

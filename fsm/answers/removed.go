@@ -1,4 +1,4 @@
-package fsm
+package answers
 
 import (
 	"strings"
@@ -21,25 +21,25 @@ const repeatMs = 5 * 60 * 1000
 // removedPrefix is the prefix of the request keys of removed jobs.
 const removedPrefix = "\x00removed:"
 
-// rememberRemoved keeps the record of a job that retention removes.
-func (x *requests) rememberRemoved(j *Job, at *Meta) {
-	if later(j.Execution().FinishedAt, repeatMs) < at.NowMs {
+// RememberRemoved keeps the record of a job that retention removes.
+func (x *Requests) RememberRemoved(j *job.Job, at *fsmpb.Meta) {
+	if job.Later(j.Execution().FinishedAt, repeatMs) < at.NowMs {
 		return
 	}
 	key := removedPrefix + j.ID
 	of := &struct { // in one allocation
-		record  RequestRecord
+		record  fsmpb.RequestRecord
 		content job.Content
 		item    fsmpb.RequestItem
 		items   [1]*fsmpb.RequestItem
 	}{content: job.ContentOf(j)}
 	of.item = fsmpb.RequestItem{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}
 	of.items[0] = &of.item
-	of.record = RequestRecord{
+	of.record = fsmpb.RequestRecord{
 		Key:         key,
 		Fingerprint: of.content[:],
 		// It is as old as a request that is forgotten repeatMs after the job's end.
-		AtMs:  min(at.NowMs, later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
+		AtMs:  min(at.NowMs, job.Later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
 		Term:  at.Term,
 		Index: at.Index,
 		Items: of.items[:],
@@ -49,41 +49,30 @@ func (x *requests) rememberRemoved(j *Job, at *Meta) {
 	if old := x.byKey[key]; old != nil {
 		x.drop(old)
 	}
-	x.add(&of.record)
-	x.bound(at.Settings.RequestCount)
+	x.Add(&of.record)
+	x.Bound(at.Settings.RequestCount)
 }
 
-// removed returns the record of a removed job, or nil.
-func (x *requests) removed(id string) *RequestRecord {
+// Removed returns the record of a removed job, or nil.
+func (x *Requests) Removed(id string) *fsmpb.RequestRecord {
 	x.lookup = append(append(x.lookup[:0], removedPrefix...), id...)
 	return x.byKey[string(x.lookup)]
 }
 
-// statusOf returns the status of a job, also of a removed one that is remembered, or 0.
-func (m *Machine) statusOf(id string) Status {
-	if j := m.ids.Get(id); j != nil {
-		return j.Status
-	}
-	if r := m.requests.removed(id); r != nil {
-		return Status(r.Items[0].Status)
-	}
-	return 0
-}
-
-// jobOfRecord returns a job with the remembered fields of a removed job: its id, token,
+// JobOf returns a job with the remembered fields of a removed job: its id, token,
 // status and end.
-func jobOfRecord(r *RequestRecord) *Job {
+func JobOf(r *fsmpb.RequestRecord) *job.Job {
 	i := r.Items[0]
-	return &Job{ID: i.JobId, Exec: &Execution{Token: i.Token}, Status: Status(i.Status), AttemptEnd: End(r.Count)}
+	return &job.Job{ID: i.JobId, Exec: &job.Execution{Token: i.Token}, Status: job.Status(i.Status), AttemptEnd: job.End(r.Count)}
 }
 
-// endedAlready returns the removed job if the lease l ended it in the same way, or nil.
-func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
-	r := x.removed(l.JobId)
-	if r == nil || l.Token == 0 || end == NoEnd {
+// EndedAlready returns the removed job if the lease l ended it in the same way, or nil.
+func (x *Requests) EndedAlready(l *fsmpb.Lease, end job.End) *job.Job {
+	r := x.Removed(l.JobId)
+	if r == nil || l.Token == 0 || end == job.NoEnd {
 		return nil
 	}
-	if j := jobOfRecord(r); j.Execution().Token == l.Token && j.AttemptEnd == end {
+	if j := JobOf(r); j.Execution().Token == l.Token && j.AttemptEnd == end {
 		return j
 	}
 	return nil
@@ -91,9 +80,9 @@ func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
 
 // RemovedJob returns the fields that are known of a job that retention has removed: id,
 // token, status and end. It returns nil for the record of a caller's request.
-func RemovedJob(r *RequestRecord) *Job {
+func RemovedJob(r *fsmpb.RequestRecord) *job.Job {
 	if !strings.HasPrefix(r.Key, removedPrefix) || len(r.Items) != 1 {
 		return nil
 	}
-	return jobOfRecord(r)
+	return JobOf(r)
 }
