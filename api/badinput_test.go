@@ -162,7 +162,10 @@ var badMembers = map[string][]string{
 	"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
 	"uniqueFields": append(items(badNames), `[""]`, `["absent"]`), "onConflict": append([]string{`"replace"`, `"debounce"`}, badWords...), "debounceMs": append([]string{`1`}, badDurations...), "debounceMaxMs": append([]string{`1`}, badDurations...),
 	"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
-	"afterFailure": badWords, "batchId": badIDs,
+	"afterFailure": badWords, "batchId": badIDs, "afterNames": append(items(badNames), `["a"]`), "step": badNames, "fresh": badFlags,
+	"afterBatches": append(items(badIDs), `[""]`, `[`+strings.Repeat(`"a",`, 100)+`"b"]`), "parent": badObjects,
+	"value": {`NaN`, `{`}, "signal": append([]string{`"` + strings.Repeat("x", 101) + `"`, `".."`}, badNames[1:]...),
+	"from":   append([]string{`""`, `null`}, badLookups[2:]...),
 	"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),
 	"until":  badTimes, "forMs": badDurations,
 	"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
@@ -178,24 +181,37 @@ var badMembers = map[string][]string{
 	"all": append([]string{`true`}, badFlags...), "tag": badLookups, "createdFrom": badPoints, "createdBefore": badPoints,
 	"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead","dead"]`),
 	"name":     append([]string{`""`, `null`}, badNames...), "version": badNames, "address": badNames,
+	"sha256": append([]string{`""`, `null`, `"abc"`, `"` + strings.Repeat("g", 64) + `"`, `"` + zeroSum + `00"`}, anyText...),
+	"size":   append([]string{`-1`, `5368709121`}, badIntegers...), "sealed": badFlags,
+	"artefacts":  append(badLists, `[null]`, `[{"name":"a","id":"x"},{"name":"a","id":"y"}]`, `[`+strings.Repeat(`{"name":"a","id":"x"},`, 16)+`{"name":"b","id":"x"}]`),
 	"maxRunning": append([]string{`-1`}, badIntegers...), "ratePerSecond": {`-1`, `0.0001`, `1000001`, `"1"`, `true`, `[1]`, `{}`, `NaN`},
 	"burst":    append([]string{`-1`, `1000001`, `1`}, badIntegers...),
 	"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
 }
 
+// zeroSum is a SHA-256.
+var zeroSum = strings.Repeat("0", 64)
+
 // badMembersOf are those of single bodies whose values are others.
 var badMembersOf = map[reflect.Type]map[string][]string{
-	reflect.TypeFor[v1.OnError]():       {"class": append([]string{`""`, `"a\u0000"`, `"` + strings.Repeat("x", 65) + `"`}, anyText...)},
-	reflect.TypeFor[v1.Claim]():         {"workerId": badNames},
-	reflect.TypeFor[v1.NextClaim]():     {"requestId": append([]string{`""`, `null`}, badNames...)},
-	reflect.TypeFor[v1.CompleteLease](): {"result": {`NaN`}},
-	reflect.TypeFor[v1.Batch]():         {"jobs": append([]string{`[]`, `null`}, badLists...)},
-	reflect.TypeFor[v1.WorkerInfo]():    {"types": items(badNames)},
-	reflect.TypeFor[v1.HoldLimit]():     {"forMs": append([]string{`null`, `86400001`}, badDurations...)},
-	reflect.TypeFor[v1.Throttle]():      {"limit": {`""`, `null`, `"a*"`, `"*"`, `"type:t"`, `"` + strings.Repeat("x", 101) + `"`, `"a\u0000"`, `7`, `[]`}, "forMs": append([]string{`0`, `null`, `86400001`}, badDurations...)},
+	reflect.TypeFor[v1.OnError]():        {"class": append([]string{`""`, `"a\u0000"`, `"` + strings.Repeat("x", 65) + `"`}, anyText...)},
+	reflect.TypeFor[v1.NamedArtefact]():  badArtefacts,
+	reflect.TypeFor[v1.AttachArtefact](): badArtefacts,
+	reflect.TypeFor[v1.Claim]():          {"workerId": badNames},
+	reflect.TypeFor[v1.NextClaim]():      {"requestId": append([]string{`""`, `null`}, badNames...)},
+	reflect.TypeFor[v1.CompleteLease]():  {"result": {`NaN`}},
+	reflect.TypeFor[v1.Batch]():          {"jobs": append([]string{`[]`, `null`}, badLists...)},
+	reflect.TypeFor[v1.WorkerInfo]():     {"types": items(badNames)},
+	reflect.TypeFor[v1.HoldLimit]():      {"forMs": append([]string{`null`, `86400001`}, badDurations...)},
+	reflect.TypeFor[v1.Throttle]():       {"limit": {`""`, `null`, `"a*"`, `"*"`, `"type:t"`, `"` + strings.Repeat("x", 101) + `"`, `"a\u0000"`, `7`, `[]`}, "forMs": append([]string{`0`, `null`, `86400001`}, badDurations...)},
 	reflect.TypeFor[v1.Filter](): {
 		"type": badLookups, "group": badLookups, "batchId": badLookups, "workerId": append([]string{`""`}, badLookups...),
 	},
+}
+
+var badArtefacts = map[string][]string{
+	"name": append([]string{`""`, `null`, `"a/b"`, `".."`, `"a\u0000"`, `"` + strings.Repeat("x", 101) + `"`}, anyText...),
+	"id":   append([]string{`""`, `null`}, badIDs...),
 }
 
 // badValues returns the wrong values of a field of a body.
@@ -265,7 +281,16 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.NamedArtefact](), body: `{"artefacts":[{%s}]}`, under: "/artefacts/0", with: artefactWith},
+	{path: "/v1/artefacts", of: reflect.TypeFor[v1.NewArtefact](), body: `{%s}`, with: map[string]string{
+		"": `"size":1,"sha256":"` + zeroSum + `",`, "size": `"sha256":"` + zeroSum + `",`, "sha256": `"size":1,`,
+	}},
+	{path: "/v1/jobs/a/artefacts", of: reflect.TypeFor[v1.AttachArtefact](), body: `{%s}`, with: artefactWith},
 	{path: "/v1/jobs/a/throttle", of: reflect.TypeFor[v1.Throttle](), body: `{%s}`, with: map[string]string{"": `"limit":"k","forMs":1,`, "limit": `"forMs":1,`, "forMs": `"limit":"k",`}},
+	{path: "/v1/jobs/a/steps", of: reflect.TypeFor[v1.NewStep](), body: `{%s}`, with: map[string]string{"": `"name":"s","value":1,`, "name": `"value":1,`, "value": `"name":"s",`}},
+	{path: "/v1/jobs/a/suspend", of: reflect.TypeFor[v1.Suspend](), body: `{%s}`, with: map[string]string{"": `"forMs":1,`, "until": ``, "forMs": ``, "batchId": ``}},
+	{path: "/v1/jobs/a/signals/s", of: reflect.TypeFor[v1.NewSignal](), body: `{%s}`},
+	{path: "/v1/jobs/a/links", of: reflect.TypeFor[v1.NewLink](), body: `{%s}`, with: map[string]string{"": `"signal":"s",`, "signal": ``}},
 	{verb: http.MethodPut, path: "/v1/limits/k", of: reflect.TypeFor[v1.LimitRule](), body: `{%s}`},
 	{path: "/v1/limits/k/hold", of: reflect.TypeFor[v1.HoldLimit](), body: `{%s}`},
 	{path: "/v1/queues/t/pause", of: reflect.TypeFor[v1.NewPause](), body: `{%s}`},
@@ -275,13 +300,14 @@ var badBodies = []badBody{
 // The fields that must come before the field under test, so that it is checked: by field, or ""
 // for all other fields.
 var (
-	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
-	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`, "claim": `"jobs":[{"jobId":"a"}],`}
-	nextWith    = map[string]string{"": `"requestId":"r",`, "requestId": ``}
-	onErrorWith = map[string]string{"": `"class":"a","action":"retry",`, "class": `"action":"dead",`, "action": `"class":"a",`}
-	leaseWith   = map[string]string{"": `"jobId":"a",`, "jobId": ``}
-	changeWith  = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`}
-	filterWith  = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}
+	artefactWith = map[string]string{"": `"id":"x","name":"n",`, "id": `"name":"n",`, "name": `"id":"x",`}
+	backoffWith  = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
+	jobsWith     = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`, "claim": `"jobs":[{"jobId":"a"}],`}
+	nextWith     = map[string]string{"": `"requestId":"r",`, "requestId": ``}
+	onErrorWith  = map[string]string{"": `"class":"a","action":"retry",`, "class": `"action":"dead",`, "action": `"class":"a",`}
+	leaseWith    = map[string]string{"": `"jobId":"a",`, "jobId": ``}
+	changeWith   = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`, "fresh": `"ids":["a"],`}
+	filterWith   = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}
 )
 
 func (b *badBody) prefix(member string) string {

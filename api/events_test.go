@@ -155,6 +155,7 @@ func TestEventKinds(t *testing.T) {
 		v1.EventLeaseExpired: change(fsm.InProgress, fsm.Unclaimed, fsm.EndLease),
 		v1.EventTimedOut:     change(fsm.InProgress, fsm.Unclaimed, fsm.EndTimeout),
 		v1.EventReleased:     change(fsm.InProgress, fsm.Unclaimed, fsm.EndReleased),
+		v1.EventSuspended:    change(fsm.InProgress, fsm.Scheduled, fsm.EndSuspended),
 		v1.EventDead:         change(fsm.InProgress, fsm.Dead, fsm.EndLease),
 		v1.EventCancelled:    change(fsm.Blocked, fsm.Cancelled, 0),
 		v1.EventExpired:      change(fsm.Blocked, fsm.Expired, 0),

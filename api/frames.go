@@ -125,13 +125,13 @@ func (f *plainCall) begin(ctx context.Context, s *Server, method, target, remote
 		f.url = *u
 	}
 	f.head.Method, f.head.URL = method, &f.url
-	rt, object := s.routeOf(&f.head)
+	rt, object, second := s.routeOf(&f.head)
 	path := f.url.EscapedPath()
 	if rt == nil {
 		return core.Fail(core.NoRoute, noWrite, core.Shown(method), core.Shown(path))
 	}
 	f.Call.Begin(ctx, s.Core, rt, f)
-	f.Asked = core.Asked{Method: method, Path: path, RawQuery: f.url.RawQuery, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
+	f.Asked = core.Asked{Method: method, Path: path, RawQuery: f.url.RawQuery, Object: object, Second: second, Remote: remote, From: remote, ContentType: "application/json"}
 	f.body.Reset(body)
 	return nil
 }

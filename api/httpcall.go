@@ -29,24 +29,26 @@ type endpoint struct {
 	s        *Server
 	route    *core.Route
 	variable string // in its path; "": none
+	second   string // likewise
 }
 
 func (s *Server) handler(rt *core.Route) *endpoint {
 	_, rest, _ := strings.Cut(rt.Path, "{")
-	variable, _, _ := strings.Cut(rest, "}")
-	return &endpoint{s: s, route: rt, variable: variable}
+	variable, rest, _ := strings.Cut(rest, "}")
+	_, rest, _ = strings.Cut(rest, "{")
+	return &endpoint{s: s, route: rt, variable: variable, second: strings.TrimSuffix(rest, "}")}
 }
 
 // ServeHTTP answers a request that the router has not matched with the route.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, "") }
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, "", "") }
 
-// serve answers a request with the variable in its path, escaped.
-func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) {
+// serve answers a request with the variables in its path, escaped.
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object, second string) {
 	h := httpCalls.Get().(*httpCall)
 	h.ResponseWriter, h.server, h.r = w, e.s, r
 	h.Begin(r.Context(), e.s.Core, e.route, h)
 	h.Asked = askedOver(r)
-	h.Object = object
+	h.Object, h.Second = object, second
 	sound := false
 	defer func() {
 		h.Held.Release()

@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +50,13 @@ var keyedWrites = map[string]keyed{
 	"DELETE /v1/queues/{type}":          {path: "/v1/queues/set"},
 	"POST /v1/queues/{type}/pause":      {path: "/v1/queues/u/pause"},
 	"POST /v1/queues/{type}/resume":     {path: "/v1/queues/u/resume"},
+	"POST /v1/jobs/{id}/steps":          {path: "/v1/jobs/running/steps", body: `{"workerId":"w","token":TOKEN,"name":"s","value":1}`},
+	"POST /v1/jobs/{id}/suspend":        {path: "/v1/jobs/running/suspend", body: `{"workerId":"w","token":TOKEN,"forMs":100000}`},
+	"POST /v1/jobs/{id}/signals/{name}": {path: "/v1/jobs/waiting/signals/go", body: `{"value":1}`},
+	"POST /v1/batches/{id}/retry":       {path: "/v1/batches/flow/retry", body: `{"from":"flow-a"}`},
+	"POST /links/{name}":                {path: "/links/" + waitingLink},
+	"POST /v1/jobs/{id}/artefacts":      {path: "/v1/jobs/running/artefacts", body: `{"workerId":"w","token":TOKEN,"name":"n","id":"art"}`},
+	"POST /v1/artefacts":                {path: "/v1/artefacts", body: `{"size":1,"sha256":"` + strings.Repeat("0", 64) + `"}`},
 	"POST /v1/jobs/{id}/throttle":       {path: "/v1/jobs/running/throttle", body: `{"workerId":"w","token":TOKEN,"limit":"k","forMs":1000}`},
 	"PUT /v1/limits/{name}":             {path: "/v1/limits/k", body: `{"maxRunning":1}`},
 	"DELETE /v1/limits/{name}":          {path: "/v1/limits/set"},
@@ -65,6 +74,9 @@ var keyedWrites = map[string]keyed{
 	"POST /v1/hooks/{name}/test":        {path: "/v1/hooks/h/test"},
 }
 
+// waitingLink ends the path of a link whose secret is zero.
+var waitingLink = base64.RawURLEncoding.EncodeToString([]byte("waiting")) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 16))
+
 // newKeyedRig has a job in each state that the writes above are about.
 func newKeyedRig(t *testing.T, change ...func(*core.Config)) *rig {
 	t.Helper()
@@ -75,7 +87,11 @@ func newKeyedRig(t *testing.T, change ...func(*core.Config)) *rig {
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"running","type":"t","payload":{"n":1},"limits":["k"]}`))
 	g.claim1()
 	g.submit("waiting", "t")
+	g.addArtefact("art", "bytes")
 	ok[v1.Done](t, g.do("PUT", "/v1/limits/set", `{"maxRunning":1}`))
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"flow","jobs":[{"id":"flow-a","type":"flow"}]}`))
+	hash := sha256.Sum256(make([]byte, 16))
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_MakeLink{MakeLink: &fsmpb.MakeLink{JobId: "waiting", Signal: "go", Hash: hash[:], UntilMs: startMs + 100_000}}})
 	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
 		Name: "c", Spec: "@hourly", Job: &fsmpb.NewJob{Type: "u"}, NextMs: startMs + 3_600_000,
 	}}})
@@ -122,11 +138,11 @@ func TestEveryWriteTakesAKey(t *testing.T) {
 	for _, rt := range newRig(t).s.routes {
 		name := rt.Method + " " + rt.Path
 		_, there := keyedWrites[name]
-		secret := strings.HasPrefix(rt.Path, v1.PathTokens) || name == "PUT /v1/hooks/{name}" // it cannot be repeated
+		secret := strings.HasPrefix(rt.Path, v1.PathTokens) || name == "PUT /v1/hooks/{name}" || name == "POST /v1/jobs/{id}/links" // it cannot be repeated
 		if rt.At == core.LeaderOnly && !there && !secret {
 			t.Errorf("%s is sent with no key by any test", name)
 		}
-		if rt.At != core.LeaderOnly && rt.At != core.InMemory && rt.Method != http.MethodGet {
+		if rt.At != core.LeaderOnly && rt.At != core.InMemory && rt.Method != http.MethodGet && name != "PUT /v1/artefacts/{id}" { // which changes no state
 			t.Errorf("%s does not go to the leader", name)
 		}
 	}

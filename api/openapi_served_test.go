@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,6 +44,9 @@ const (
 	exampleToken = "k-1"
 )
 
+// exampleLink ends the path of a link of exampleJob whose secret is zero.
+var exampleLink = base64.RawURLEncoding.EncodeToString([]byte(exampleJob)) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 16))
+
 // targetOf puts names into the path of an operation that newExampleRig knows.
 func targetOf(template string, op object) string {
 	id := exampleJob
@@ -51,6 +57,10 @@ func targetOf(template string, op object) string {
 		id = exampleDead
 	case "getBatch":
 		id = "b-1"
+	case "retryFlow":
+		id = "flow-1"
+	case "uploadArtefact":
+		id = "art-0"
 	}
 	name := "w-1"
 	if strings.HasPrefix(template, v1.PathTokens) {
@@ -58,6 +68,9 @@ func targetOf(template string, op object) string {
 	}
 	if strings.HasPrefix(template, v1.PathCrons) {
 		name = "digest"
+	}
+	if strings.HasPrefix(template, v1.PathLinks) {
+		name = exampleLink
 	}
 	return strings.NewReplacer("{id}", id, "{type}", "mail", "{name}", name, "{lsn}", exampleLSN).Replace(template)
 }
@@ -151,7 +164,17 @@ func (g *rig) addExamples(t testing.TB, header ...string) {
 		Name: "w-1", Url: "https://example.com/", Kinds: 2, Secret: []byte("s"),
 	}}}})
 	send("PUT", "/v1/limits/w-1", `{"maxRunning":1}`)
+	send("POST", "/v1/batches", `{"id":"order-7.parts"}`)
+	send("POST", "/v1/batches", `{"id":"flow-1","jobs":[{"id":"flow-1-charge","type":"flow","step":"charge","priority":-1}]}`)
+	hash := sha256.Sum256(make([]byte, 16))
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_MakeLink{MakeLink: &fsmpb.MakeLink{
+		JobId: exampleJob, Signal: "approved", Hash: hash[:], UntilMs: math.MaxInt64,
+	}}})
 	send("POST", "/v1/batches", `{"id":"b-1","callback":{"id":"b-1-done","type":"report"}}`)
+	g.addArtefact("01932c07-a2a1-7be3-9c3d-6f0a57c1e1f7", "pdf")
+	g.addArtefact("art-0", "")
+	g.addArtefact("art-1", "some bytes")
+	send("POST", "/v1/jobs/"+exampleJob+"/artefacts", `{"workerId":"w-1","name":"w-1","id":"art-1"}`)
 	for _, s := range samples() {
 		switch s.name {
 		case "PUT /v1/crons/{name} workdays", "POST /v1/workers mailer":
@@ -221,7 +244,8 @@ func TestDocumentStatusesHappen(t *testing.T) {
 			if seen[name] || status == "default" {
 				continue
 			}
-			for _, a := range append(s.provokePast(t, status), s.provoke(t, shared, status)...) {
+			answers := append(s.provokePast(t, status), s.provokeArtefact(t, status)...)
+			for _, a := range append(answers, s.provoke(t, shared, status)...) {
 				seen[name] = seen[name] || fmt.Sprint(a.status) == status
 			}
 		}
@@ -270,6 +294,11 @@ func (s *sample) provoke(t *testing.T, shared map[string]*rig, status string) []
 		return []answer{lost.try(g)}
 	case "409":
 		g.do("POST", v1.PathWorkers, `{"name":"w-9"}`, v1.HeaderIdempotencyKey, "k")
+		if s.op["operationId"] == "makeLink" { // which takes no key
+			ended := *s
+			ended.target = strings.Replace(s.target, exampleJob, exampleDone, 1)
+			return []answer{ended.try(g)}
+		}
 		return []answer{s.try(g, v1.HeaderIdempotencyKey, "k")}
 	case "413":
 		large := *s
@@ -368,7 +397,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		g.node.set(func(f *fakeNode) { f.proposeErr = context.DeadlineExceeded })
 		late := *s
 		late.target = strings.Replace(late.target, exampleLSN, "99-99", 1) + "?minLsn=99-99&waitMs=10"
-		return []answer{late.try(g, v1.HeaderIdempotencyKey, "k")}
+		return []answer{late.try(g), late.try(g, v1.HeaderIdempotencyKey, "k")}
 	}
 	return []answer{s.try(g)}
 }

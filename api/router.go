@@ -24,9 +24,9 @@ import (
 
 // ServeHTTP answers one request. It only matches with the router, whose ServeHTTP would copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, object := s.match(r)
+	h, object, second := s.match(r)
 	if e, ok := h.(*endpoint); ok {
-		e.serve(w, r, object)
+		e.serve(w, r, object, second)
 		return
 	}
 	h.ServeHTTP(w, r)
@@ -34,27 +34,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var matches = sync.Pool{New: func() any { return &mux.RouteMatch{Vars: make(map[string]string)} }}
 
-// match returns the handler of a request and the variable in its path, escaped.
-func (s *Server) match(r *http.Request) (h http.Handler, object string) {
+// match returns the handler of a request and the variables in its path, escaped.
+func (s *Server) match(r *http.Request) (h http.Handler, object, second string) {
 	m := matches.Get().(*mux.RouteMatch)
 	s.router.Match(r, m) // if nothing matches, m has the handler for that
 	h = m.Handler
 	if e, ok := h.(*endpoint); ok {
-		object = m.Vars[e.variable]
+		object, second = m.Vars[e.variable], m.Vars[e.second]
 	}
 	clear(m.Vars)
 	*m = mux.RouteMatch{Vars: m.Vars}
 	matches.Put(m)
-	return h, object
+	return h, object, second
 }
 
-// routeOf returns the route of a request, or nil, and the variable in its path, escaped.
-func (s *Server) routeOf(r *http.Request) (rt *core.Route, object string) {
-	h, object := s.match(r)
+// routeOf returns the route of a request, or nil, and the variables in its path, escaped.
+func (s *Server) routeOf(r *http.Request) (rt *core.Route, object, second string) {
+	h, object, second := s.match(r)
 	if e, ok := h.(*endpoint); ok && e.route.Method != "" {
-		return e.route, object
+		return e.route, object, second
 	}
-	return nil, ""
+	return nil, "", ""
 }
 
 // wrongMethod answers requests whose path has other methods.
@@ -62,7 +62,7 @@ func (s *Server) wrongMethod(h *httpCall) error {
 	var methods []string
 	r := *h.r
 	for _, r.Method = range core.KnownMethods {
-		if rt, _ := s.routeOf(&r); rt != nil {
+		if rt, _, _ := s.routeOf(&r); rt != nil {
 			methods = append(methods, r.Method)
 		}
 	}
@@ -95,9 +95,10 @@ func (s *Server) buildRouter() {
 			busy.MatcherFunc(plain(rt.Path)).Methods(methods...).Handler(s.handler(rt))
 			continue
 		}
-		parts := strings.SplitN(rt.Path, "/", 4) // "", "v1", "jobs", rest
+		fixed, _, _ := strings.Cut(rt.Path, "/{")
+		parts := strings.SplitN(fixed, "/", 4) // "", "v1", "jobs", rest
 		prefix := strings.Join(parts[:min(len(parts), 3)], "/")
-		after := rt.Path[strings.IndexByte(rt.Path, '}')+1:] // the whole path if it has no variable
+		after := rt.Path[strings.LastIndexByte(rt.Path, '}')+1:] // the whole path if it has no variable
 		if subjects[prefix+after] == nil {
 			subjects[prefix+after] = between(r, prefix, after)
 		}
@@ -149,6 +150,15 @@ func (s *Server) httpRoutes() []core.Route {
 		{
 			Method: http.MethodGet, Path: v1.PathEvents, At: core.AnyNode, Right: auth.Read, Handle: over(s.events),
 			Params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
+		},
+		{Method: http.MethodGet, Path: core.ByName(v1.PathLinks), At: core.AnyNode, Right: auth.Public, Handle: over(s.showLink)},
+		{
+			Method: http.MethodPut, Path: core.ByID(v1.PathArtefacts), At: core.AnyNode, Right: auth.Enqueue | auth.Work, Handle: over(s.upload),
+			Params: []string{v1.ParamMinLSN, v1.ParamWaitMs},
+		},
+		{
+			Method: http.MethodGet, Path: core.PathArtefact, At: core.AnyNode, Right: auth.Follow | auth.Read, Handle: over(s.download),
+			Params: []string{v1.ParamMinLSN, v1.ParamWaitMs},
 		},
 		{Method: http.MethodGet, Path: v1.PathOpenAPI, At: core.AnyNode, Right: auth.Public, Handle: over(showOpenAPI)},
 		{Method: http.MethodGet, Path: v1.PathMetrics, At: core.AnyNode, Right: auth.Read, Handle: over(func(h *httpCall) error {

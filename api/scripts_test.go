@@ -102,6 +102,19 @@ func TestRepeatedMembers(t *testing.T)            { play(t) }
 func TestBodyDepth(t *testing.T)                  { play(t) }
 func TestUniquePeriod(t *testing.T)               { play(t) }
 
+// Of flows.http.
+
+func TestSteps(t *testing.T)                     { play(t) }
+func TestSuspend(t *testing.T)                   { play(t) }
+func TestLinks(t *testing.T)                     { play(t) }
+func TestParents(t *testing.T)                   { play(t) }
+func TestOnlyAfterAFailure(t *testing.T)         { play(t) }
+func TestChildren(t *testing.T)                  { play(t) }
+func TestAfterABatch(t *testing.T)               { play(t) }
+func TestRetryFlow(t *testing.T)                 { play(t) }
+func TestWorkersMayAddChildrenOnly(t *testing.T) { play(t) }
+func TestLinksNeedNoToken(t *testing.T)          { play(t) }
+
 // Of hooks.http.
 
 func TestHooksThatAreRefused(t *testing.T)     { play(t) }
@@ -261,9 +274,13 @@ func TestAClaimThatWaitsHasItsTenant(t *testing.T)        { play(t) }
 
 // Of ui.http.
 
-func TestDashboardLinksKeepTheFilter(t *testing.T)      { play(t) }
-func TestDashboardActions(t *testing.T)                 { play(t) }
-func TestDashboardPast(t *testing.T)                    { play(t) }
-func TestDashboardRefuses(t *testing.T)                 { play(t) }
-func TestDashboardShowsTypesWithoutWorker(t *testing.T) { play(t) }
-func TestDashboardSearches(t *testing.T)                { play(t) }
+func TestDashboardLinksKeepTheFilter(t *testing.T)          { play(t) }
+func TestDashboardActions(t *testing.T)                     { play(t) }
+func TestDashboardPast(t *testing.T)                        { play(t) }
+func TestDashboardRefuses(t *testing.T)                     { play(t) }
+func TestDashboardShowsTypesWithoutWorker(t *testing.T)     { play(t) }
+func TestDashboardSearches(t *testing.T)                    { play(t) }
+func TestDashboardSignals(t *testing.T)                     { play(t) }
+func TestDashboardFlows(t *testing.T)                       { play(t) }
+func TestDashboardLimits(t *testing.T)                      { play(t) }
+func TestProducersSendSignalsFromTheDashboard(t *testing.T) { play(t) }

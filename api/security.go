@@ -62,7 +62,7 @@ const pathSockets = "/v1/ws"
 // without escapes.
 func mayWait(r *http.Request) bool {
 	path := r.URL.Path
-	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == pathSockets ||
+	return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, v1.PathArtefacts) || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == pathSockets ||
 		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
@@ -71,7 +71,7 @@ func mayWait(r *http.Request) bool {
 func (s *Server) strangers() http.Handler {
 	refuse := s.handler(&core.Route{Path: "of other contracts", At: core.AnyNode, Right: auth.Read, Handle: (*core.Call).NoSuchRoute})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path := r.URL.Path; path == pathSockets || !strings.HasPrefix(path, "/v1/") {
+		if path := r.URL.Path; path == pathSockets || !strings.HasPrefix(path, "/v1/") && !isLink(path) {
 			refuse.ServeHTTP(w, r)
 			return
 		}

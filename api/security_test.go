@@ -39,20 +39,20 @@ func (g *rig) give(t *fsmpb.Token) []string {
 // mayCall says, without the code of the server, which operations of openapi.yaml each role may
 // call. Everything that is not here is for admins.
 var mayCall = map[fsm.Role]string{
-	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn openStream showSelf",
-	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress throttle registerWorker " +
-		"getJob getBatch waitForLsn openStream showSelf",
+	fsm.RoleProducer: "enqueue enqueueBatch createBatch sendSignal makeLink reserveArtefact uploadArtefact listArtefacts readArtefact getJob getBatch waitForLsn openStream showSelf",
+	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress throttle registerWorker storeStep suspend createBatch " +
+		"attachArtefact reserveArtefact uploadArtefact listArtefacts readArtefact getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
-	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker quietWorker unquietWorker editJob cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
+	fsm.RoleOperator: "enqueue enqueueBatch createBatch reserveArtefact uploadArtefact sendSignal makeLink retryFlow forceComplete removeWorker quietWorker unquietWorker editJob cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
 		"putLimit deleteLimit holdLimit changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
 		"listHooks getHook putHook deleteHook testHook hookDeliveries " + reads,
 }
 
 const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listLimits getLimit listCrons getCron " +
-	"listWorkers getWorker history countJobs past getJobGraph followLogs"
+	"listWorkers getWorker history countJobs past getJobGraph followLogs listArtefacts readArtefact"
 
 // open are the operations that need no token.
-const open = "status healthz readyz openapi"
+const open = "status healthz readyz openapi followLink showLink"
 
 // TestEveryRouteForEveryRole asks for every operation of the document as every role.
 func TestEveryRouteForEveryRole(t *testing.T) {
@@ -111,7 +111,8 @@ func refusalText(method, path string, rights []string) string {
 	}
 	roles := map[string]string{
 		"enqueue": "producer, operator or admin", "work": "worker or admin", "read": "reader, operator or admin", "manage": "operator or admin",
-		"hooks": "operator or admin", "admin": "admin",
+		"hooks": "operator or admin", "admin": "admin", "enqueue,manage": "producer, operator or admin",
+		"enqueue,work": "producer, worker, operator or admin",
 	}[strings.Join(rights, ",")]
 	return strings.ToUpper(method) + " " + path + " needs the right " + or(rights) + " (role " + roles
 }

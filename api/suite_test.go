@@ -72,7 +72,7 @@ func (g *rig) fitsStream(r *http.Request) bool {
 			return false
 		}
 	}
-	rt, _ := g.s.routeOf(r)
+	rt, _, _ := g.s.routeOf(r)
 	return rt != nil && rt.Writes()
 }
 

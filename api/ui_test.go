@@ -75,8 +75,8 @@ func (d *dash) pages() []string {
 		"/ui", "/ui/jobs", "/ui/jobs?status=dead&type=mail", "/ui/jobs?tag=none", "/ui/jobs?type=" + url.QueryEscape(evil),
 		"/ui/bulk?action=retry&status=dead&type=mail", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/dead", "/ui/queues",
 		"/ui/queues/mail", "/ui/queues/" + evilPath, "/ui/queues/" + evilPath + "/purge", "/ui/schedules", "/ui/schedules/c1", "/ui/workers",
-		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/events", "/ui/cluster", "/ui/past", "/ui/", then, then + "jobs",
-		then + "jobs/j1", then + "dead", then + "queues/" + evilPath, then + "workers/w%3C1%3E",
+		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/batches/b1", "/ui/limits", "/ui/events", "/ui/cluster", "/ui/past", "/ui/", then, then + "jobs",
+		then + "jobs/j1", then + "dead", then + "queues/" + evilPath, then + "workers/w%3C1%3E", then + "batches/b1", then + "limits",
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 
 	v1 "osqueue/client/api/v1"
@@ -18,9 +19,11 @@ type NewBatch struct {
 	// Callback is a job that the cluster enqueues once, when all jobs have ended.
 	// Nil means no callback.
 	Callback *NewJob `json:"-"`
-	// CallbackOn is v1.CallbackEnded (the default, also "") or
-	// v1.CallbackCompleted, which enqueues the callback only if all jobs completed.
+	// CallbackOn is v1.CallbackEnded (the default, also ""),
+	// v1.CallbackCompleted, which enqueues the callback only if all jobs completed, or v1.CallbackFailed: as soon as one is dead.
 	CallbackOn string `json:"callbackOn,omitzero"`
+	// Parent is a job that the caller runs, whose children the jobs are: nothing is added unless it has the lease.
+	Parent *Lease `json:"-"`
 }
 
 // encode returns the JSON of the batch.
@@ -32,6 +35,20 @@ func (b NewBatch) encode() ([]byte, error) {
 	body, err := encodeWith(&b, "jobs", jobs)
 	if err != nil {
 		return nil, err
+	}
+	if p := b.Parent; p != nil {
+		lease := v1.Lease{JobID: p.JobID, Token: p.Token}
+		parent, err := lease.AppendJSON(nil)
+		if err != nil {
+			return nil, err
+		}
+		body = appendMember(body, "parent", parent)
+		if p.Worker != "" {
+			if parent, err = json.Marshal(p.Worker); err != nil {
+				return nil, err
+			}
+			body = appendMember(body, "workerId", parent)
+		}
 	}
 	if b.Callback != nil {
 		callback, err := EncodeJob(*b.Callback)

@@ -129,12 +129,17 @@ func (c *Client) RetryMany(ctx context.Context, ids []string) ([]Change, error) 
 	return c.changeMany(ctx, "retry many", v1.PathRetry, ids)
 }
 
+// RetryFresh is like RetryMany, and drops what the attempts of the jobs have stored, and the signals that they were sent.
+func (c *Client) RetryFresh(ctx context.Context, ids []string) ([]Change, error) {
+	return c.changeMany(ctx, "retry many", v1.PathRetry, ids, func(in *v1.ChangeJobs) { in.Fresh = true })
+}
+
 // DeleteMany is like CancelMany, for Delete.
 func (c *Client) DeleteMany(ctx context.Context, ids []string) ([]Change, error) {
 	return c.changeMany(ctx, "delete many", v1.PathDelete, ids)
 }
 
-func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) ([]Change, error) {
+func (c *Client) changeMany(ctx context.Context, op, path string, ids []string, how ...func(*v1.ChangeJobs)) ([]Change, error) {
 	if slices.Contains(ids, "") {
 		return nil, local(op, errNoID)
 	}
@@ -142,7 +147,11 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 	key, n := ownKey(ctx), 0
 	for part := range slices.Chunk(ids, MaxBatchJobs) {
 		var receipt Receipt
-		out, err := c.change(ctx, op, path, v1.ChangeJobs{IDs: part}, partKey(key, n), &receipt)
+		in := v1.ChangeJobs{IDs: part}
+		for _, set := range how {
+			set(&in)
+		}
+		out, err := c.change(ctx, op, path, in, partKey(key, n), &receipt)
 		if err != nil {
 			return changes, err
 		}

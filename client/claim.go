@@ -65,6 +65,10 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Cron:      j.Cron,
 		CronAt:    cronTime(j.CronAt),
 		LastError: j.LastError,
+		Step:      j.Step,
+		Parents:   j.Parents,
+		Steps:     j.Steps,
+		Signals:   j.Signals,
 	}
 	if j.MaxAttempts != nil {
 		job.MaxAttempts = int(*j.MaxAttempts)

@@ -163,8 +163,8 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 // EncodedSize returns the approximate number of bytes that the job takes in a
 // batch, for callers that split batches.
 func EncodedSize(job NewJob) int {
-	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + len(job.Sequence) + 400
-	for _, texts := range [][]string{job.Tags, job.After, job.Limits} {
+	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + len(job.Sequence) + len(job.Step) + 400
+	for _, texts := range [][]string{job.Tags, job.After, job.AfterNames, job.AfterBatches, job.Limits} {
 		for _, t := range texts {
 			size += len(t) + len(`"",`)
 		}
@@ -217,8 +217,12 @@ func wireJob(job NewJob) (*v1.NewJob, error) {
 		DebounceMs:   inMilliseconds(job.Debounce), DebounceMaxMs: inMilliseconds(job.DebounceMax),
 		After:        job.After,
 		AfterFailure: job.AfterFailure,
+		AfterNames:   job.AfterNames,
+		AfterBatches: job.AfterBatches,
+		Step:         job.Step,
 		StartBefore:  unixMs(job.StartBefore),
 		BatchID:      job.BatchID,
+		Artefacts:    job.Artefacts,
 	}
 	if !job.RunAt.IsZero() {
 		out.RunAt = job.RunAt.UnixMilli()

@@ -106,6 +106,7 @@ func (c *caller) openJob(ctx context.Context, j *v1.Job) error {
 	j.Result = o.result(j.Result)
 	j.LastError = o.text(envelope.KindError, j.LastError)
 	j.Log = o.text(envelope.KindLog, j.Log)
+	o.kept(j.Steps, j.Signals)
 	if j.Progress != nil {
 		j.Progress.Message = o.text(envelope.KindProgress, j.Progress.Message)
 	}
@@ -154,7 +155,12 @@ func (c *caller) claimed(ctx context.Context, in []v1.ClaimedJob, worker string)
 		j := &jobs[i]
 		o := &opener{c: c, ctx: ctx, id: j.ID}
 		j.Payload = o.payload(j.Payload, j.Type, j.Cron)
+		o.kept(j.Steps, j.Signals)
 		j.OpenErr = o.err
+		for k, p := range j.Parents { // the handler may do without one that cannot be read
+			of := &opener{c: c, ctx: ctx, id: p.JobID}
+			j.Parents[k].Result = of.result(p.Result)
+		}
 		if c.cfg.Cipher != nil {
 			j.LastError = o.text(envelope.KindError, j.LastError)
 		}

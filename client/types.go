@@ -64,11 +64,19 @@ type NewJob struct {
 	// After are the ids of jobs that must complete before this job becomes
 	// available. They must exist or be part of the same batch.
 	After []string
+	// AfterNames are the names of the jobs of After, in their order, under which the claim has their results. Nil: they
+	// are their steps, or else their ids.
+	AfterNames []string
+	// AfterBatches are the ids of batches that must end before. One of which a job has not completed counts as failed.
+	AfterBatches []string
 	// AfterFailure is the policy if a job in After dies, expires or is cancelled:
-	// v1.AfterBlock (the default, also ""), v1.AfterCancel or v1.AfterRun.
+	// v1.AfterBlock (the default, also ""), v1.AfterCancel, v1.AfterRun, or v1.AfterOnly, which runs only then.
 	AfterFailure string
+	Step         string // the name of the job in its batch
 	// BatchID adds the job to an open workflow batch.
 	BatchID string
+	// Artefacts are the files of the job, which Upload has made for its ID.
+	Artefacts []NamedArtefact
 	// Headers go to the worker with the job, in every attempt. Names have the characters a
 	// to z, 0 to 9, "-", "_" and ".".
 	Headers map[string]string
@@ -212,6 +220,12 @@ type ClaimedJob struct {
 	// if TriggerCron enqueued it.
 	CronAt    time.Time
 	LastError string // the error of the attempt before
+	Step      string // its name in the batch
+	// Parents are the jobs that it was enqueued to run after, in that order.
+	Parents []v1.Parent
+	// Steps are the values that earlier attempts have stored, and Signals those that the job was sent, the oldest first.
+	Steps   []v1.Step
+	Signals []v1.Signal
 	// OpenErr is a *SealError if the payload could not be decrypted, and is encrypted
 	// therefore. Package worker then fails the attempt.
 	OpenErr error

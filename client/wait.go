@@ -72,6 +72,25 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 	}
 }
 
+// WaitBatch waits until all jobs of a batch have ended, at most for atMost (0: until ctx ends), and returns it. If the time is
+// over, the error wraps ErrNotFinished.
+func (c *Client) WaitBatch(ctx context.Context, id string, atMost time.Duration) (v1.BatchInfo, error) {
+	if atMost > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, atMost, ErrNotFinished)
+		defer cancel()
+	}
+	for pauses := newPollPauses(); ; {
+		b, err := c.Batch(ctx, id)
+		if err == nil && b.EndedAt != 0 || err != nil && ctx.Err() == nil {
+			return b, err
+		}
+		if !sleep.For(ctx, pauses.NextBackOff()) {
+			return b, fmt.Errorf("wait for batch %s: %w", id, context.Cause(ctx))
+		}
+	}
+}
+
 // WaitLSN waits until the write with the given LSN has reached a level, or until
 // ctx ends. AckObject means that the bucket contains the write. AckQuorum and
 // AckDefault mean that the leader has applied it.

@@ -24,6 +24,9 @@ func (s *Core) audit(c *Call, err error) {
 	if c.Route.At != LeaderOnly && !refused && c.Route.Right&auth.Admin == 0 {
 		return
 	}
+	if err != nil && c.Route.Right&auth.Public != 0 {
+		return // strangers would fill the log
+	}
 	if c.Route.Path == v1.PathSelf && c.ForwardedBy != nil {
 		return // a question of another node (askLeader), whose log has the request
 	}

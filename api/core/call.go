@@ -34,6 +34,7 @@ type Call struct {
 	trace  string // id of the trace of the job that the call is about, for the debug log; "": none
 	Strict bool
 	Name   string     // the variable in the path
+	Part   string     // a second variable
 	Params url.Values // of the query; nil if the route ignores them
 	Past   state      // that the call reads; nil: what the node has applied
 	In     []byte     // the body of the request
@@ -60,6 +61,7 @@ type Asked struct {
 	Path        string   // as it was sent, escaped
 	RawQuery    string   // as it was sent
 	Object      string   // the value of the variable in the path, escaped
+	Second      string   // that of a second one; "": the path has none
 	Keys        []string // the idempotency keys that were given: one at most is right
 	Prefer      []string // the preferences (RFC 7240)
 	Remote      string   // address of the client, or of the node that has forwarded the call
@@ -205,15 +207,16 @@ func With[T any](handle func(*Call, *T) error) func(*Call) error {
 // readName reads the variable in the path.
 func (c *Call) readName() error {
 	name, err := url.PathUnescape(c.Object)
-	switch {
+	part, err2 := url.PathUnescape(c.Second)
+	switch err = cmp.Or(err, err2); {
 	case err != nil:
 		return Fail(BadRequest, "the path has an invalid escape: %v", err)
-	case strings.IndexByte(name, 0) >= 0:
+	case strings.IndexByte(name, 0) >= 0, strings.IndexByte(part, 0) >= 0:
 		return Fail(BadRequest, "the name in the path contains the character NUL")
 	case len(name) > PathIDMax:
 		return Fail(BadRequest, "the name in the path has %d bytes; at most %d are allowed", len(name), PathIDMax)
 	}
-	c.Name = name
+	c.Name, c.Part = name, part
 	return nil
 }
 
@@ -355,7 +358,7 @@ func (c *Call) State() state {
 // Route is one method on one path.
 type Route struct {
 	Method string // GET answers HEAD too
-	Path   string // with one variable at most, as in /v1/jobs/{id}
+	Path   string // with two variables at most, as in /v1/jobs/{id}/signals/{name}
 	At     routing
 	Busy   bool // the router tries it first
 	Waits  bool // the body may ask to wait

@@ -67,6 +67,9 @@ type Config struct {
 	// reached the leader.
 	Transport http.RoundTripper
 
+	// Objects has the bytes of artefacts. Nil: there are no artefacts.
+	Objects Objects
+
 	// Hooks delivers the webhooks while this node leads. Nil: nothing does.
 	Hooks *hooks.Sender
 

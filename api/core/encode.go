@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -76,13 +77,54 @@ func LsnText(b []byte, lsn fsm.LSN) []byte {
 	return append(b, '"')
 }
 
-// Claimed returns jobs that were claimed.
-func Claimed(jobs []*fsm.Job, at Moment) []v1.ClaimedJob {
+// Claimed returns jobs that were claimed. of returns the jobs before them, by their ids.
+func Claimed(jobs []*fsm.Job, at Moment, of func(id string) *fsm.Job) []v1.ClaimedJob {
 	out := make([]v1.ClaimedJob, len(jobs))
 	for i, j := range jobs {
 		fillClaimed(&out[i], j, at)
+		if len(j.Options().After) > 0 {
+			out[i].Parents = parentsOf(of, j.Options())
+		}
 	}
 	return out
+}
+
+// The most bytes of the result of one job, and of all, that a claim has of the jobs before.
+const (
+	resultMax  = 64 << 10
+	resultsMax = 1 << 20
+)
+
+// parentsOf returns what a claim has of the jobs that its job was enqueued to run after.
+func parentsOf(of func(id string) *fsm.Job, o *fsm.Options) []v1.Parent {
+	out, left := make([]v1.Parent, len(o.After)), resultsMax
+	for i, id := range o.After {
+		p := &out[i]
+		p.JobID, p.Name = id, id
+		if j := of(id); j != nil {
+			result := j.Execution().Result
+			p.Status, p.Name = j.Status.String(), cmp.Or(j.Options().Step, id)
+			if len(result) > min(resultMax, left) {
+				p.ResultBytes = int64(len(result))
+			} else {
+				p.Result, left = result, left-len(result)
+			}
+		}
+		if len(o.AfterNames) > 0 {
+			p.Name = o.AfterNames[i]
+		}
+	}
+	return out
+}
+
+func stepsOf(d *fsm.Details) (steps []v1.Step, signals []v1.Signal) {
+	for _, s := range d.Steps {
+		steps = append(steps, v1.Step{Name: s.Name, Value: s.Value})
+	}
+	for _, s := range d.Signals {
+		signals = append(signals, v1.Signal{Name: s.Name, Value: s.Value, At: s.AtMs})
+	}
+	return steps, signals
 }
 
 func fillClaimed(out *v1.ClaimedJob, j *fsm.Job, at Moment) {
@@ -95,7 +137,10 @@ func fillClaimed(out *v1.ClaimedJob, j *fsm.Job, at Moment) {
 	out.CreatedAt, out.TimeoutMs, out.LastError = j.CreatedAt, j.Details().TimeoutMs, x.LastError
 	if o := j.Opt; o != nil {
 		out.Group, out.Tags, out.Headers, out.Limits, out.BatchID = o.Group, o.Tags, headersOf(o.Headers), o.Limits, o.Batch
-		out.Cron, out.CronAt = o.Cron, cronAt(j)
+		out.Cron, out.CronAt, out.Step = o.Cron, cronAt(j), o.Step
+	}
+	if d := j.Det; d != nil && d.Kept > 0 {
+		out.Steps, out.Signals = stepsOf(d)
 	}
 }
 
@@ -162,6 +207,9 @@ func AppendJobMembers(b []byte, j *fsm.Job) []byte {
 	}
 	if j.Det != nil {
 		b = appendDetails(b, j.Det)
+		if j.Status == fsm.Scheduled {
+			b = TextIf(b, "awaits", j.Det.Awaits)
+		}
 	}
 	return b
 }
@@ -184,9 +232,36 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	}
 	if len(o.After) > 0 {
 		b = TextsIf(b, "after", o.After)
+		b = TextsIf(b, "afterNames", o.AfterNames)
+	}
+	b = TextsIf(b, "afterBatches", o.AfterBatches)
+	if len(o.After)+len(o.AfterBatches) > 0 {
 		b = Text(b, "afterFailure", o.AfterFailure.String())
 	}
-	return TextIf(b, "batchId", o.Batch)
+	return TextIf(TextIf(b, "batchId", o.Batch), "step", o.Step)
+}
+
+// StepBytes estimates the bytes of AppendSteps.
+func StepBytes(d *fsm.Details) int { return int(d.Kept) + 64*(len(d.Steps)+len(d.Signals)) }
+
+// AppendSteps appends the steps and signals of a job.
+func AppendSteps(b []byte, d *fsm.Details) []byte {
+	if len(d.Steps) > 0 {
+		b = append(Key(b, "steps"), '[')
+		for _, s := range d.Steps {
+			b = append(OpaqueIf(Text(append(Next(b), '{'), "name", s.Name), "value", s.Value), '}')
+		}
+		b = append(b, ']')
+	}
+	if len(d.Signals) > 0 {
+		b = append(Key(b, "signals"), '[')
+		for _, s := range d.Signals {
+			b = OpaqueIf(Text(append(Next(b), '{'), "name", s.Name), "value", s.Value)
+			b = append(Number(b, "at", s.AtMs), '}')
+		}
+		b = append(b, ']')
+	}
+	return b
 }
 
 // appendCronOf appends the schedule that enqueued a job, and the time for which.
@@ -393,6 +468,7 @@ func (s *Core) Stats(v *fsm.View) v1.Stats {
 		Cancelled:      n.Of(fsm.Cancelled),
 		Blocked:        n.Of(fsm.Blocked),
 		Expired:        n.Of(fsm.Expired),
+		Stuck:          v.Stuck(),
 		DeadTotal:      m.DeadTotal,
 		CancelledTotal: m.CancelledTotal,
 		Bytes:          v.Bytes(),

@@ -66,7 +66,8 @@ func drawOptions(t *rapid.T) *fsm.Options {
 		},
 		TimeoutMs: times.Draw(t, "timeout"), Group: names.Draw(t, "group"), Tags: texts.Draw(t, "tags"),
 		Unique: fsm.Unique{Key: names.Draw(t, "key"), Scope: fsm.UniquePeriod, PeriodMs: times.Draw(t, "period")},
-		After:  texts.Draw(t, "after"), AfterFailure: rapid.SampledFrom([]fsm.AfterFailure{fsm.AfterBlock, fsm.AfterRun}).Draw(t, "failure"),
+		After:  texts.Draw(t, "after"), AfterFailure: rapid.SampledFrom([]fsm.AfterFailure{fsm.AfterBlock, fsm.AfterRun, fsm.AfterOnly}).Draw(t, "failure"),
+		AfterBatches: texts.Draw(t, "after batches"), Step: names.Draw(t, "step"),
 		Limits: texts.Draw(t, "limits"), Sequence: names.Draw(t, "sequence"),
 		Batch: names.Draw(t, "batch"), Cron: names.Draw(t, "cron"), StartBefore: times.Draw(t, "start before"), RetainMs: times.Draw(t, "retain"),
 		OnError: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *fsmpb.OnError {
@@ -83,7 +84,7 @@ func drawDetails(t *rapid.T) *fsm.Details {
 	d := &fsm.Details{
 		Progress:   fsm.Progress{Percent: rapid.Uint8Range(0, 100).Draw(t, "percent"), Message: names.Draw(t, "message")},
 		ProgressAt: times.Draw(t, "progress at"), Waits: texts.Draw(t, "waits"), CancelAt: times.Draw(t, "cancel"), Revision: uint64(times.Draw(t, "revision")), InLine: rapid.Bool().Draw(t, "in line"), TimeoutMs: times.Draw(t, "limit"),
-		Log: names.Draw(t, "log"),
+		Log: names.Draw(t, "log"), Awaits: names.Draw(t, "awaits"),
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "attempts before") {
 		d.History = append(d.History, fsm.Attempt{
@@ -116,7 +117,8 @@ func wireOptions(out *v1.Job, o *fsm.Options) {
 	if o.Unique.Key != "" {
 		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
 	}
-	if out.After = listOf(o.After); out.After != nil {
+	out.After, out.AfterNames, out.AfterBatches, out.Step = listOf(o.After), listOf(o.AfterNames), listOf(o.AfterBatches), o.Step
+	if len(o.After)+len(o.AfterBatches) > 0 {
 		out.AfterFailure = o.AfterFailure.String()
 	}
 }
@@ -147,6 +149,9 @@ func wireJob(j *fsm.Job) v1.Job {
 	wireOptions(&out, j.Options())
 	wireDetails(&out, j.Details())
 	out.TimeoutMs = j.Options().TimeoutMs
+	if j.Status == fsm.Scheduled {
+		out.Awaits = j.Details().Awaits
+	}
 	if j.Status == fsm.InProgress {
 		out.LeaseMs, out.TimeoutMs = j.Execution().HeldMs, j.Details().TimeoutMs
 	}
@@ -180,7 +185,10 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 			JobID: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, Attempts: j.Attempts,
 			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.LeaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
 			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags), Limits: listOf(j.Options().Limits),
-			BatchID: j.Options().Batch, Cron: j.Options().Cron,
+			BatchID: j.Options().Batch, Cron: j.Options().Cron, Step: j.Options().Step,
+		}
+		for _, id := range j.Options().After {
+			want.Parents = append(want.Parents, v1.Parent{Name: id, JobID: id})
 		}
 		if j.MaxAttempts >= 0 {
 			want.MaxAttempts = &j.MaxAttempts
@@ -193,7 +201,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 
 // claimedBody returns the JSON of a claimed job.
 func claimedBody(j *fsm.Job, at Moment, lsn fsm.LSN) []byte {
-	out := Claimed([]*fsm.Job{j}, at)
+	out := Claimed([]*fsm.Job{j}, at, func(string) *fsm.Job { return nil })
 	out[0].LSN = lsn.String()
 	body, _ := out[0].AppendJSON(nil)
 	return body
@@ -213,11 +221,12 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		Opt: &fsm.Options{
 			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"}, Limits: []string{"l"}, Sequence: "s",
 			Headers: []*fsmpb.Header{{Name: "h", Value: "v"}},
-			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c", StartBefore: 9, RetainMs: 8, OnError: []*fsmpb.OnError{{Class: "smtp"}},
+			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, AfterNames: []string{"n"}, AfterBatches: []string{"b"}, Step: "s", Batch: "b", Cron: "c", StartBefore: 9, RetainMs: 8, OnError: []*fsmpb.OnError{{Class: "smtp"}},
 		},
 		Det: &fsm.Details{
 			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,
 			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1, Log: "l", Revision: 1, InLine: true,
+			Steps: []*fsmpb.Step{{Name: "s"}}, Signals: []*fsmpb.Signal{{Name: "s"}}, Kept: 2,
 		},
 	}
 	j.SetPayload([]byte("1"))
@@ -226,14 +235,14 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		of   any
 		body []byte
 	}{
-		{v1.Job{}, AppendJob(nil, j)},
+		{v1.Job{}, append(AppendSteps(AppendJobMembers(nil, j), j.Det), '}')},
 		{v1.ClaimedJob{}, claimedBody(j, at, lsn)},
 	} {
 		shown := membersOf(tc.body)
 		typ := reflect.TypeOf(tc.of)
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			if slices.Contains([]string{"waited", "waitsForLimit", "progressHistory", "actions", "confirm"}, name) { // only if a client waited, for one job, and for a last attempt
+			if slices.Contains([]string{"waited", "waitsForLimit", "progressHistory", "actions", "confirm", "awaits", "artefacts"}, name) { // only if a client waited, for one job, for a last attempt, of a suspended job, and from another table
 				shown[name] = 1
 			}
 			if shown[name] != 1 {

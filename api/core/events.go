@@ -21,6 +21,7 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.JobCancelled:     v1.EventCancelling,
 	fsm.JobRemoved:       v1.EventRemoved,
 	fsm.JobEdited:        v1.EventEdited,
+	fsm.JobSignalled:     v1.EventSignalled,
 	fsm.BrokerRegistered: v1.EventBrokerRegistered,
 	fsm.WorkerRegistered: v1.EventWorkerRegistered,
 	fsm.WorkerDied:       v1.EventWorkerDead,
@@ -51,9 +52,10 @@ var statusNames = map[fsm.Status]string{
 
 // endNames are the events of a job that waits again after an attempt, by the end of the attempt.
 var endNames = map[fsm.End]string{
-	fsm.EndFail:    v1.EventFailed,
-	fsm.EndLease:   v1.EventLeaseExpired,
-	fsm.EndTimeout: v1.EventTimedOut,
+	fsm.EndFail:      v1.EventFailed,
+	fsm.EndLease:     v1.EventLeaseExpired,
+	fsm.EndTimeout:   v1.EventTimedOut,
+	fsm.EndSuspended: v1.EventSuspended,
 }
 
 // EventKind returns the event's name on the wire.

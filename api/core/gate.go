@@ -110,6 +110,8 @@ func forCalls(m *fsmpb.Mutation) bool {
 		*fsmpb.Mutation_Fail, *fsmpb.Mutation_Release, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Change, *fsmpb.Mutation_EditJob,
 		*fsmpb.Mutation_RegisterWorker, *fsmpb.Mutation_WorkerDead, *fsmpb.Mutation_SetQuiet, *fsmpb.Mutation_SetQueue,
 		*fsmpb.Mutation_SetLimit, *fsmpb.Mutation_ThrottleLimit,
+		*fsmpb.Mutation_StoreStep, *fsmpb.Mutation_Suspend, *fsmpb.Mutation_SendSignal, *fsmpb.Mutation_MakeLink, *fsmpb.Mutation_RetryFlow,
+		*fsmpb.Mutation_ReserveArtefact, *fsmpb.Mutation_AttachArtefact,
 		*fsmpb.Mutation_PutCron, *fsmpb.Mutation_PauseCron, *fsmpb.Mutation_DeleteCron, *fsmpb.Mutation_TriggerCron,
 		*fsmpb.Mutation_CreateToken, *fsmpb.Mutation_RevokeToken,
 		*fsmpb.Mutation_PutHook, *fsmpb.Mutation_DeleteHook, *fsmpb.Mutation_TestHook:

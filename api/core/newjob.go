@@ -49,6 +49,9 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	if job.Limits, err = readLimits(in.Limits); err != nil {
 		return err
 	}
+	if job.Artefacts, err = s.limits.readArtefacts(in.Artefacts); err != nil {
+		return err
+	}
 	if job.Headers, err = readHeaders(in.Headers); err != nil || job.Id != "" {
 		return err
 	}
@@ -243,9 +246,64 @@ func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 			return err
 		}
 	}
-	choice, err := Choice("afterFailure", in.AfterFailure, fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun)
-	job.After, job.AfterFailure = in.After, choice
-	return err
+	choice, err := Choice("afterFailure", in.AfterFailure, fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly)
+	job.After, job.AfterFailure, job.AfterNames, job.AfterBatches, job.Step = in.After, choice, in.AfterNames, in.AfterBatches, in.Step
+	return cmp.Or(err, s.checkFlow(in))
+}
+
+// checkFlow checks the names of a job and of those that it runs after, and the batches.
+func (s *jobReader) checkFlow(in *v1.NewJob) error {
+	if n := len(in.AfterNames); n != 0 && (n != len(in.After) || repeats(in.After) || repeats(in.AfterNames)) {
+		return Bad("afterNames", "has %d items; give each job of after one name, and name each job once", n)
+	}
+	for i, name := range in.AfterNames {
+		if err := CheckStep(fmt.Sprintf("afterNames[%d]", i), name); err != nil {
+			return err
+		}
+	}
+	if limit := s.limits.After; len(in.AfterBatches) > limit {
+		return Bad("afterBatches", "has %d items; a job may have at most %d", len(in.AfterBatches), limit)
+	}
+	for i, id := range in.AfterBatches {
+		member := fmt.Sprintf("afterBatches[%d]", i)
+		if id == "" {
+			return Bad(member, "is empty")
+		}
+		if err := s.limits.CheckID(member, id); err != nil {
+			return err
+		}
+	}
+	if in.Step == "" {
+		return nil
+	}
+	return CheckStep("step", in.Step)
+}
+
+// repeats reports whether a list has a text twice.
+func repeats(list []string) bool {
+	sorted := slices.Sorted(slices.Values(list))
+	return len(slices.Compact(sorted)) < len(list)
+}
+
+// CheckStep checks the name of a step or signal.
+func CheckStep(member, name string) error {
+	switch {
+	case name == "":
+		return Bad(member, "is missing")
+	case len(name) > fsm.StepNameMax:
+		return Bad(member, "has %d bytes; at most %d are allowed", len(name), fsm.StepNameMax)
+	case name == "." || name == "..":
+		return Bad(member, "is %q, which cannot be part of a path", name)
+	}
+	return CheckReadable(member, name)
+}
+
+// CheckStepValue checks the value of a step or signal.
+func CheckStepValue(value []byte) error {
+	if len(value) > fsm.StepValueMax {
+		return Fail(tooLarge, "value has %d bytes; at most %d are allowed", len(value), fsm.StepValueMax)
+	}
+	return nil
 }
 
 // readLimits checks the limits of a job and sorts them.
@@ -381,6 +439,9 @@ func (s *Core) readJob(id string, data []byte, mayEnqueue func(jobType string) b
 	}
 	if mayEnqueue != nil && !mayEnqueue(in.Type) {
 		return nil, Fail(Forbidden, "files of the inbox may not make jobs of type %q; see --inbox-types", Shown(in.Type))
+	}
+	if len(in.Artefacts) > 0 {
+		return nil, Bad("artefacts", "cannot be given in a file of the inbox: send the job to a node")
 	}
 	in.ID = id
 	job, err := s.Reader.NewJob(&in)

@@ -41,6 +41,8 @@ var (
 	OverBudget      = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagOverloaded, Title: "The node has too many requests in memory", Retry: time.Second}
 	Late            = Kind{Status: http.StatusGatewayTimeout, Tag: v1.TagTimeout, Title: "The request timed out", Retry: time.Second}
 	Closing         = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagClosing, Title: "The node is shutting down", Retry: time.Second}
+	noSuchArtefact  = Kind{Status: http.StatusConflict, Tag: v1.TagNoSuchArtefact, Title: "There is no such artefact"}
+	noBucket        = Kind{Status: http.StatusBadGateway, Tag: v1.TagBucket, Title: "The bucket did not answer", Retry: time.Second}
 	openOutcome     = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagUnknownOutcome, Title: "The outcome is not known", Retry: time.Second, Unknown: true}
 	internal        = Kind{Status: http.StatusInternalServerError, Tag: v1.TagInternal, Title: "Internal error", Unknown: true}
 	// clientGone is for the metrics; no client reads the answer.
@@ -72,6 +74,8 @@ var table = []struct {
 	{when: fsm.TooManyJobs.Err(), kind: Kind{Status: http.StatusTooManyRequests, Tag: v1.TagTooManyJobs, Title: "The queue is full", Retry: time.Second}},
 	{when: fsm.TooManyBytes.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyBytes, Title: "The queue is full"}},
 	{when: fsm.TooManyWaiting.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagTooManyWaiting, Title: "Too many jobs wait in the type"}},
+	{when: fsm.TooManySteps.Err(), kind: Kind{Status: http.StatusConflict, Tag: v1.TagTooManySteps, Title: "The job keeps too much"}},
+	{when: fsm.NoSuchArtefact.Err(), kind: noSuchArtefact},
 	{when: fsm.TooManyLimits.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyLimits, Title: "Too many limits have rules"}},
 	{when: fsm.TooManyQueues.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyQueues, Title: "Too many types have settings"}},
 	{when: fsm.TooManyCrons.Err(), kind: Kind{Status: http.StatusInsufficientStorage, Tag: v1.TagTooManyCrons, Title: "There are too many schedules"}},

@@ -136,16 +136,32 @@ func (s *Core) freshen(c *Call) (done bool, err error) {
 			return false, s.stale(ctx, c, err, q)
 		}
 	}
-	if !q.min.IsZero() {
-		if err := s.MustBeOurs(q.min); err != nil {
-			return false, err
-		}
-		if err := s.Node.WaitApplied(ctx, q.min); err != nil {
-			return false, s.stale(ctx, c, err, q)
-		}
-		return false, s.MustBeOurs(q.min) // there may have been an adoption meanwhile
+	return false, s.reach(ctx, c, q)
+}
+
+// reach waits until this node has applied the LSN of a read, if it has one.
+func (s *Core) reach(ctx context.Context, c *Call, q readQuery) error {
+	if q.min.IsZero() {
+		return nil
 	}
-	return false, nil
+	if err := s.MustBeOurs(q.min); err != nil {
+		return err
+	}
+	if err := s.Node.WaitApplied(ctx, q.min); err != nil {
+		return s.stale(ctx, c, err, q)
+	}
+	return s.MustBeOurs(q.min) // there may have been an adoption meanwhile
+}
+
+// Reach waits until this node has applied the LSN that a call of any node names, if it names one.
+func (s *Core) Reach(c *Call) error {
+	q, err := c.ReadQuery()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.Patience(c, q.wait)
+	defer cancel()
+	return s.reach(ctx, c, q)
 }
 
 // stale returns the reason why a read could not be fresh enough.

@@ -59,7 +59,7 @@ func (s *Core) checkRead(c *Call) error {
 
 func (s *Core) readable(c *Call, p *auth.Principal) error {
 	switch c.Route.Path {
-	case ByID(v1.PathBatches), ByName(v1.PathWorkers), ByName(v1.PathLimits): // its own alone
+	case ByID(v1.PathArtefacts), ByID(v1.PathBatches), ByName(v1.PathWorkers), ByName(v1.PathLimits): // its own alone
 		if p.Tenant != "" {
 			return nil
 		}
@@ -68,7 +68,8 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 			return ErrNoCron
 		}
 		return nil
-	case ByID(v1.PathJobs), ByID(v1.PathJobs) + "/" + v1.ActionGraph, ByID(v1.PathJobs) + "/" + v1.ActionLogs:
+	case ByID(v1.PathJobs), ByID(v1.PathJobs) + "/" + v1.ActionGraph, ByID(v1.PathJobs) + "/" + v1.ActionLogs,
+		ByID(v1.PathJobs) + "/" + v1.ActionArtefacts, PathArtefact:
 		if j := c.State().Job(c.Name); j != nil {
 			return p.CheckJob(j)
 		}

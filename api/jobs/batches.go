@@ -19,6 +19,9 @@ func (s *jobs) createBatch(c *core.Call, in *v1.NewBatch) error {
 	if err != nil {
 		return err
 	}
+	if err := s.CheckUploaded(c, op.Jobs); err != nil {
+		return err
+	}
 	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
 	if err != nil {
 		return err
@@ -83,11 +86,35 @@ func (s *jobs) readNewBatch(c *core.Call, in *v1.NewBatch) (*fsmpb.Enqueue, erro
 		}
 		j.Batch = n.Id
 	}
-	return &fsmpb.Enqueue{Jobs: jobs, NewBatch: n}, s.readCallback(in.Callback, n)
+	op := &fsmpb.Enqueue{Jobs: jobs, NewBatch: n}
+	if err := s.readParent(in, op); err != nil {
+		return nil, err
+	}
+	return op, s.readCallback(in.Callback, n)
+}
+
+// readParent reads the job whose children the jobs of a batch are.
+func (s *jobs) readParent(in *v1.NewBatch, op *fsmpb.Enqueue) error {
+	if in.Parent == nil {
+		if in.WorkerID != nil {
+			return core.Bad("workerId", "needs a parent")
+		}
+		return nil
+	}
+	worker, err := s.Config.Limits.Worker(in.WorkerID)
+	if err = cmp.Or(err, core.CheckJobID("parent.jobId", in.Parent.JobID)); err != nil {
+		return err
+	}
+	if in.Parent.Progress != nil {
+		return core.Bad("parent.progress", "belongs to a heartbeat")
+	}
+	op.Parent = &fsmpb.Parent{Worker: worker, Lease: &fsmpb.Lease{JobId: in.Parent.JobID, Token: in.Parent.Token}}
+	op.NewBatch.Parent = in.Parent.JobID
+	return nil
 }
 
 func readCallbackOn(in *v1.NewBatch) (uint32, error) {
-	on, err := core.Choice("callbackOn", in.CallbackOn, fsm.CallbackEnded, fsm.CallbackCompleted)
+	on, err := core.Choice("callbackOn", in.CallbackOn, fsm.CallbackEnded, fsm.CallbackCompleted, fsm.CallbackFailed)
 	if err == nil && in.CallbackOn != "" && in.Callback == nil {
 		return 0, core.Bad("callbackOn", "needs a callback; give one, or leave callbackOn out")
 	}
@@ -111,6 +138,9 @@ func (s *jobs) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 		{"uniqueFields", len(in.UniqueFields) > 0},
 		{"after", len(in.After) > 0},
 		{"afterFailure", in.AfterFailure != ""},
+		{"afterBatches", len(in.AfterBatches) > 0},
+		{"step", in.Step != ""},
+		{"artefacts", len(in.Artefacts) > 0},
 		{"delayMs", in.DelayMs != 0},
 	} {
 		if one.given {
@@ -195,6 +225,7 @@ func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
 		Dead:      b.Dead,
 		Cancelled: b.Cancelled,
 		Called:    b.Called,
+		ParentID:  b.Parent,
 	}
 	if b.Callback != nil {
 		info.CallbackID, info.CallbackOn = b.Callback.Id, fsm.CallbackOn(b.CallbackOn).String()

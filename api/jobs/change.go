@@ -113,7 +113,10 @@ func (s *jobs) changeMany(kind fsm.ChangeKind) func(*core.Call) error {
 		if err != nil {
 			return err
 		}
-		op.Kind = uint32(kind)
+		if in.Fresh && kind != fsm.RetryJobs {
+			return core.Bad("fresh", "belongs to a retry")
+		}
+		op.Kind, op.Fresh = uint32(kind), in.Fresh
 		if f := op.Filter; f != nil {
 			c.ActFor(&f.Batch, core.BatchExists)
 			if f.Worker != nil {

@@ -22,6 +22,9 @@ func (s *jobs) enqueue(c *core.Call) error {
 	if err := s.Reader.FillJob(in, job); err != nil {
 		return err
 	}
+	if err := s.CheckUploaded(c, op.jobs[:]); err != nil {
+		return err
+	}
 	res, err := s.ProposeOnly(c, op.list[:])
 	if err != nil {
 		return err
@@ -47,6 +50,9 @@ func (s *jobs) enqueueBatch(c *core.Call) error {
 	}
 	jobs, err := s.Reader.NewJobs(c, in.Jobs)
 	if err != nil {
+		return err
+	}
+	if err := s.CheckUploaded(c, jobs); err != nil {
 		return err
 	}
 	res, err := s.Propose(c, core.EnqueueOf(jobs))

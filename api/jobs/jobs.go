@@ -36,9 +36,17 @@ func Routes(c *core.Core) []core.Route {
 		{Method: post, Path: v1.PathRetry, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeMany(fsm.RetryJobs)},
 		{Method: post, Path: v1.PathDelete, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeMany(fsm.DeleteJobs)},
 
-		{Method: post, Path: v1.PathBatches, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.createBatch)},
+		{Method: post, Path: one + "/" + v1.ActionSignals + "/{name}", At: core.LeaderOnly, Right: auth.Enqueue | auth.Manage, Handle: s.sendSignal},
+		{Method: post, Path: one + "/" + v1.ActionLinks, At: core.LeaderOnly, Right: auth.Enqueue | auth.Manage, Handle: core.With(s.makeLink)},
+		{Method: post, Path: core.ByName(v1.PathLinks), At: core.LeaderOnly, Right: auth.Public, Handle: s.followLink},
+
+		{Method: post, Path: v1.PathArtefacts, At: core.LeaderOnly, Right: auth.Enqueue | auth.Work, Handle: core.With(s.reserve)},
+		{Method: get, Path: one + "/" + v1.ActionArtefacts, At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, Handle: s.listArtefacts},
+
+		{Method: post, Path: v1.PathBatches, At: core.LeaderOnly, Right: auth.Enqueue | auth.Work, Handle: core.With(s.createBatch)},
 		{Method: get, Path: v1.PathBatches, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listBatches, Params: page},
 		{Method: get, Path: core.ByID(v1.PathBatches), At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, Handle: s.showBatch},
+		{Method: post, Path: core.ByID(v1.PathBatches) + "/" + v1.ActionRetry, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.retryFlow)},
 	}
 }
 
@@ -61,7 +69,7 @@ func (s *jobs) job(c *core.Call) error {
 		return err
 	}
 	c.Out = c.Out[:0]
-	if err := c.Grow(listedBytes(j)); err != nil {
+	if err := c.Grow(listedBytes(j) + core.StepBytes(j.Details())); err != nil {
 		return err
 	}
 	c.Out = core.AppendJobMembers(c.Out, j.For(c.Viewer()))
@@ -70,6 +78,8 @@ func (s *jobs) job(c *core.Call) error {
 		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(c.Name))
 		c.Out = core.AppendActions(c.Out, s.Node, j)
 	}
+	c.Out = core.AppendSteps(c.Out, j.Details())
+	c.Out = core.AppendArtefacts(c.Out, c.State().View(), j.ID)
 	if q.WaitsEnd && !core.Ended(j) {
 		c.Out = append(core.Key(c.Out, "waited"), "false"...)
 	}

@@ -150,6 +150,7 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		{"after", len(in.After) > 0},
 		{"afterFailure", in.AfterFailure != ""},
 		{"batchId", in.BatchID != ""},
+		{"artefacts", len(in.Artefacts) > 0},
 	} {
 		if one.given {
 			return nil, core.Bad(one.name, "cannot be set for the job of a schedule; leave it out")

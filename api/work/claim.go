@@ -35,6 +35,9 @@ func Routes(c *core.Core) []core.Route {
 		{Method: post, Path: job + v1.ActionRelease, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.release)},
 		{Method: post, Path: job + v1.ActionProgress, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.progress)},
 		{Method: post, Path: job + v1.ActionThrottle, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.throttle)},
+		{Method: post, Path: job + v1.ActionArtefacts, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.attach)},
+		{Method: post, Path: job + v1.ActionSteps, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.storeStep)},
+		{Method: post, Path: job + v1.ActionSuspend, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.suspend)},
 		// Not for workers: it completes jobs of other workers as well.
 		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Legacy: core.ByCompat, Handle: core.With(s.forceComplete)},
 
@@ -83,7 +86,7 @@ func (s *work) claim(c *core.Call, in *v1.Claim) error {
 	}
 	c.Settle()
 	jobs = c.Seen(jobs)
-	out := core.Claimed(jobs, momentOf(c, w, jobs))
+	out := core.Claimed(jobs, momentOf(c, w, jobs), s.Node.Job)
 	switch {
 	case in.Max != nil:
 		return c.AnswerSettled(&v1.Claimed{Jobs: out, LSN: c.LsnText()})

@@ -64,5 +64,5 @@ func (n *nextClaim) claimed(c *core.Call) []v1.ClaimedJob {
 		return nil
 	}
 	jobs := c.Seen(n.jobs)
-	return core.Claimed(jobs, momentOf(c, &n.claimRequest, jobs))
+	return core.Claimed(jobs, momentOf(c, &n.claimRequest, jobs), c.Core.Node.Job)
 }

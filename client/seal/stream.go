@@ -62,6 +62,22 @@ func binding(about []string) []byte {
 // Opener opens the ciphertext of a stream at an offset, up to its end.
 type Opener func(offset int64) (io.ReadCloser, error)
 
+// SealStream implements client.StreamCipher.
+func (e *envelope) SealStream(ctx context.Context, w io.Writer, about ...string) (io.WriteCloser, error) {
+	return NewWriter(ctx, e, w, about...)
+}
+
+// OpenStream implements client.StreamCipher.
+func (e *envelope) OpenStream(ctx context.Context, open func(int64) (io.ReadCloser, error), size int64, about ...string) (io.ReadSeekCloser, error) {
+	r, err := NewReader(ctx, e, open, size, about...)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+var _ client.StreamCipher = (*envelope)(nil)
+
 // Reader decrypts a stream of NewWriter, from any position. Nothing that it returns is other than what was written
 // there. io.EOF means that the stream ends there, too. The error wraps client.ErrTampered or client.ErrNoKey as that
 // of a Cipher does; others are the Opener's, and the next Read or Seek tries again. A Reader is used by one

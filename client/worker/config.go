@@ -3,8 +3,10 @@ package worker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // Queue is the part of a cluster's API that a worker uses; *client.Client
@@ -35,6 +38,17 @@ type Queue interface {
 	CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error)
 	// Throttle holds a limit of a claimed job for d.
 	Throttle(ctx context.Context, l client.Lease, key string, d time.Duration) error
+	// StoreStep stores the value of a step of a claimed job, and returns the one that the job has. Suspend ends a claim,
+	// which does not count as an attempt. Repeated, they succeed again.
+	StoreStep(ctx context.Context, l client.Lease, name string, value json.RawMessage) (json.RawMessage, error)
+	Suspend(ctx context.Context, l client.Lease, s client.Suspension) error
+	// CreateBatch makes the children of a claimed job; Batch and Job read them.
+	CreateBatch(ctx context.Context, b client.NewBatch) (v1.BatchCreated, error)
+	Batch(ctx context.Context, id string) (v1.BatchInfo, error)
+	Job(ctx context.Context, id string) (v1.Job, error)
+	// PutArtefact and OpenArtefact write and read an artefact of a claimed job.
+	PutArtefact(ctx context.Context, l client.Lease, name string, r io.Reader) error
+	OpenArtefact(ctx context.Context, jobID, name string) (io.ReadCloser, error)
 	// RegisterWorker registers the worker. It is also the keepalive of an idle
 	// worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error

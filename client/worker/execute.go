@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"time"
 
 	"osqueue/client"
@@ -16,6 +17,13 @@ func (s *session) newLease(job client.ClaimedJob) *lease {
 	h.job.log = &attemptLog{began: s.logs.wake}
 	h.job.throttle = func(ctx context.Context, key string, d time.Duration) error {
 		return s.queue.Throttle(ctx, job.Lease(), key, d)
+	}
+	h.job.memory = newMemory(s.queue, job)
+	h.job.put = func(ctx context.Context, name string, r io.Reader) error {
+		return s.queue.PutArtefact(ctx, job.Lease(), name, r)
+	}
+	h.job.open = func(ctx context.Context, name string) (io.ReadCloser, error) {
+		return s.queue.OpenArtefact(ctx, job.ID, name)
 	}
 	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.sendProgress(ctx, h, p) }
 	return h

@@ -2,10 +2,13 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +36,10 @@ type fakeJob struct {
 	told     []client.Progress
 	accepted int // completions that counted
 	released int // releases that counted
+	steps    []v1.Step
+	signals  []v1.Signal
+	awaits   client.Suspension // while it is suspended
+	batch    string
 }
 
 // fakeQueue is a cluster in one struct, with leases, tokens, and faults.
@@ -42,7 +49,8 @@ type fakeQueue struct {
 	lease    time.Duration
 	tokens   uint64
 	requests map[string][]client.ClaimedJob
-	added    chan struct{} // closed and replaced when a job becomes claimable
+	files    map[string]string // artefacts by job and name
+	added    chan struct{}     // closed and replaced when a job becomes claimable
 
 	// fault, if set, decides about each call: before refuses it before it takes effect, after
 	// loses the answer.
@@ -201,7 +209,10 @@ func (q *fakeQueue) leaseLocked(j *fakeJob, worker string) client.ClaimedJob {
 	j.status, j.worker, j.token, j.ended = "in_progress", worker, q.tokens, ""
 	j.claimed, j.until = time.Now(), time.Now().Add(q.lease)
 	j.attempts++
-	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker, Timeout: j.timeout, Confirm: j.last}
+	return client.ClaimedJob{
+		ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker, Timeout: j.timeout, Confirm: j.last,
+		Steps: slices.Clone(j.steps), Signals: slices.Clone(j.signals),
+	}
 }
 
 // held decides like the machine does.
@@ -299,6 +310,13 @@ func (q *fakeQueue) CompleteBatch(ctx context.Context, _ string, jobs []client.C
 	return endEach(ctx, q, "complete", "completed", jobs, lease, func(j *fakeJob, c client.Completion) {
 		j.status, j.result = "completed", string(c.Result)
 		j.accepted++
+		if j.batch != "" && q.batchLocked(j.batch).EndedAt != 0 {
+			for _, p := range q.jobs {
+				if p.status == "suspended" && p.awaits.BatchID == j.batch {
+					p.status = "unclaimed"
+				}
+			}
+		}
 	})
 }
 
@@ -329,6 +347,23 @@ func (q *fakeQueue) ReleaseBatch(ctx context.Context, _ string, leases []client.
 	})
 }
 
+func (q *fakeQueue) PutArtefact(_ context.Context, l client.Lease, name string, r io.Reader) error {
+	data, err := io.ReadAll(r)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.files == nil {
+		q.files = make(map[string]string)
+	}
+	q.files[l.JobID+"/"+name] = string(data)
+	return err
+}
+
+func (q *fakeQueue) OpenArtefact(_ context.Context, jobID, name string) (io.ReadCloser, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return io.NopCloser(strings.NewReader(q.files[jobID+"/"+name])), nil
+}
+
 func (q *fakeQueue) Throttle(_ context.Context, l client.Lease, key string, d time.Duration) error {
 	before, after := q.enter("throttle")
 	if before != nil {
@@ -338,6 +373,119 @@ func (q *fakeQueue) Throttle(_ context.Context, l client.Lease, key string, d ti
 	defer q.mu.Unlock()
 	q.throttled = append(q.throttled, fmt.Sprintf("%s of %s, token %d: %s for %v", l.JobID, l.Worker, l.Token, key, d))
 	return after
+}
+
+func (q *fakeQueue) StoreStep(_ context.Context, l client.Lease, name string, value json.RawMessage) (json.RawMessage, error) {
+	before, after := q.enter("step")
+	if before != nil {
+		return nil, before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, tag := q.held(l, "")
+	if tag != "" {
+		return nil, &client.Error{Op: "step", Status: http.StatusConflict, Tag: tag, Committed: client.CommittedNo}
+	}
+	if i := slices.IndexFunc(j.steps, func(s v1.Step) bool { return s.Name == name }); i >= 0 {
+		return j.steps[i].Value, after
+	}
+	j.steps = append(j.steps, v1.Step{Name: name, Value: value})
+	return value, after
+}
+
+func (q *fakeQueue) Suspend(_ context.Context, l client.Lease, s client.Suspension) error {
+	before, after := q.enter("suspend")
+	if before != nil {
+		return before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, tag := q.held(l, "suspended")
+	switch {
+	case tag != "":
+		return &client.Error{Op: "suspend", Status: http.StatusConflict, Tag: tag, Committed: client.CommittedNo}
+	case j == nil: // it was suspended by this claim before
+		return after
+	}
+	j.status, j.ended, j.awaits = "suspended", "suspended", s
+	j.attempts--
+	if s.For > 0 {
+		time.AfterFunc(s.For, func() { q.resume(func(o *fakeJob) bool { return o == j }) })
+	}
+	if q.batchLocked(s.BatchID).EndedAt != 0 || slices.ContainsFunc(j.signals, func(got v1.Signal) bool { return got.Name == s.Signal }) {
+		j.status = "unclaimed"
+		q.wakeLocked()
+	}
+	return after
+}
+
+// resume ends the suspension of those jobs that fit.
+func (q *fakeQueue) resume(fits func(j *fakeJob) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		if j.status == "suspended" && fits(j) {
+			j.status = "unclaimed"
+			q.wakeLocked()
+		}
+	}
+}
+
+// signal sends a signal to the i-th job, counted from 1.
+func (q *fakeQueue) signal(i int, name, value string) {
+	q.mu.Lock()
+	j := q.jobs[i-1]
+	j.signals = append(j.signals, v1.Signal{Name: name, Value: json.RawMessage(value)})
+	q.mu.Unlock()
+	q.resume(func(o *fakeJob) bool { return o == j && j.awaits.Signal == name })
+}
+
+func (q *fakeQueue) CreateBatch(_ context.Context, b client.NewBatch) (v1.BatchCreated, error) {
+	before, after := q.enter("batch")
+	if before != nil {
+		return v1.BatchCreated{}, before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, tag := q.held(*b.Parent, ""); tag != "" {
+		return v1.BatchCreated{}, &client.Error{Op: "batch", Status: http.StatusConflict, Tag: tag, Committed: client.CommittedNo}
+	}
+	for _, n := range b.Jobs {
+		if !slices.ContainsFunc(q.jobs, func(j *fakeJob) bool { return j.id == n.ID }) {
+			q.jobs = append(q.jobs, &fakeJob{id: n.ID, jobType: n.Type, status: "unclaimed", batch: b.ID})
+		}
+	}
+	q.wakeLocked()
+	return v1.BatchCreated{BatchID: b.ID}, after
+}
+
+func (q *fakeQueue) Batch(_ context.Context, id string) (v1.BatchInfo, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.batchLocked(id), nil
+}
+
+func (q *fakeQueue) batchLocked(id string) v1.BatchInfo {
+	b := v1.BatchInfo{ID: id}
+	for _, j := range q.jobs {
+		if id == "" || j.batch != id {
+			continue
+		}
+		if b.Total++; j.status != "completed" && j.status != "dead" {
+			b.Pending++
+		}
+	}
+	if b.Total > 0 && b.Pending == 0 {
+		b.EndedAt = 1
+	}
+	return b
+}
+
+func (q *fakeQueue) Job(_ context.Context, id string) (v1.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.IndexFunc(q.jobs, func(j *fakeJob) bool { return j.id == id })
+	return v1.Job{ID: id, Status: q.jobs[i].status, Result: json.RawMessage(q.jobs[i].result)}, nil
 }
 
 func (q *fakeQueue) RegisterWorker(_ context.Context, info client.WorkerInfo) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,6 +21,28 @@ type Job struct {
 	reporter *progressReporter // nil: progress is not sent
 	log      *attemptLog       // nil: the log is not kept
 	throttle func(ctx context.Context, key string, d time.Duration) error
+	memory   *memory // nil: the job has none
+	put      func(ctx context.Context, name string, r io.Reader) error
+	open     func(ctx context.Context, name string) (io.ReadCloser, error)
+}
+
+var errNoCluster = errors.New("the job runs without a cluster, which has the artefacts")
+
+// Put stores the bytes of r as an artefact of the job: a file of up to 5 GiB. One with the same name, also of an earlier
+// attempt, is replaced.
+func (j Job) Put(ctx context.Context, name string, r io.Reader) error {
+	if j.put == nil {
+		return errNoCluster
+	}
+	return j.put(ctx, name, r)
+}
+
+// Open returns the bytes of an artefact of the job, see client.Client.OpenArtefact. The caller closes it.
+func (j Job) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if j.open == nil {
+		return nil, errNoCluster
+	}
+	return j.open(ctx, name)
 }
 
 // Throttle lets no job start for d, at most a day, under one of the limits of this job, such as that of an API that has
@@ -159,6 +182,7 @@ const (
 	Completed  Outcome = "completed"  // the result is stored
 	Failed     Outcome = "failed"     // this attempt failed; retries may follow
 	Released   Outcome = "released"   // released or snoozed; the attempt does not count
+	Suspended  Outcome = "suspended"  // by Sleep, WaitSignal or WaitChildren; the attempt does not count
 	Cancelled  Outcome = "cancelled"  // after a request to cancel the job
 	TimedOut   Outcome = "timed_out"  // the attempt reached its timeout; retries may follow
 	Lost       Outcome = "lost"       // the cluster revoked the lease

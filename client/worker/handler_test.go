@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -248,5 +249,35 @@ func TestThrottle(t *testing.T) {
 	})
 	if err := (Job{}).Throttle(t.Context(), "api", time.Minute); err != nil {
 		t.Error(err)
+	}
+}
+
+// A handler writes and reads artefacts of its own job. A job without a worker has none.
+func TestArtefactsOfAJob(t *testing.T) {
+	var read string
+	handler := func(ctx context.Context, job Job) (json.RawMessage, error) {
+		if err := job.Put(ctx, "out", strings.NewReader("bytes")); err != nil {
+			return nil, err
+		}
+		r, err := job.Open(ctx, "out")
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(r)
+		read = string(data)
+		return nil, errors.Join(err, r.Close())
+	}
+	inBubble(t, 1, Config{Name: "w"}, func(t *testing.T, q *fakeQueue, b *bench) {
+		b.worker.Handle("a", handler)
+		ends := b.runFor(time.Second)
+		if len(ends) != 1 || ends[0].Outcome != Completed || read != "bytes" || q.files[q.job(1).id+"/out"] != "bytes" {
+			t.Errorf("the job ended as %+v, read %q, and there is %v", ends, read, q.files)
+		}
+	})
+	if err := (Job{}).Put(t.Context(), "out", strings.NewReader("")); err == nil {
+		t.Error("a job without a cluster has stored an artefact")
+	}
+	if _, err := (Job{}).Open(t.Context(), "out"); err == nil {
+		t.Error("a job without a cluster has an artefact")
 	}
 }

@@ -49,6 +49,10 @@ func (s *session) report(rep report, f *Finished) {
 			rep = failure(Permanent(fmt.Errorf("the cluster refused the result: %w", err)))
 			f.Outcome, f.Result, f.Err = rep.outcome, nil, rep.err
 			continue
+		case refused(err) && !denied(err) && rep.outcome == Suspended:
+			rep = failure(Permanent(fmt.Errorf("the cluster refused the suspension: %w", err)))
+			f.Outcome, f.Result, f.Err = rep.outcome, nil, rep.err
+			continue
 		case refused(err), s.reports.Err() != nil:
 			f.Outcome, f.Err = Unreported, err
 			return
@@ -65,6 +69,8 @@ func (s *session) send(lease client.Lease, rep report) error {
 	case Released:
 		lease.Delay = rep.delay
 		return s.releases.do(lease)
+	case Suspended:
+		return s.noteReports("suspend", 1, s.queue.Suspend(s.reports, lease, rep.until))
 	default:
 		return s.failures.do(client.FailedJob{Lease: lease, Failure: rep.failure})
 	}
@@ -128,7 +134,7 @@ func (s *session) noteReports(what string, jobs int, err error) error {
 // as far as it fits.
 func (r report) with(log string) report {
 	switch {
-	case log == "" || r.outcome == Released:
+	case log == "" || r.outcome == Released || r.outcome == Suspended:
 	case r.outcome == Completed:
 		r.log = log
 	default:
@@ -146,8 +152,9 @@ type report struct {
 	result  json.RawMessage
 	log     string // of the attempt, if Completed
 	failure client.Failure
-	delay   time.Duration // if Released
-	err     error         // of the handler
+	delay   time.Duration     // if Released
+	until   client.Suspension // if Suspended
+	err     error             // of the handler
 }
 
 // decide turns the result of a handler into a report. cause is the reason for which its context
@@ -190,6 +197,9 @@ func ended(outcome Outcome, cause, err error) report {
 var errNotJSON = errors.New("the handler's result is not valid JSON")
 
 func failure(err error) report {
+	if s, ok := errors.AsType[*suspendedError](err); ok {
+		return report{outcome: Suspended, until: s.until, err: err}
+	}
 	f := client.Failure{Error: clip(err.Error())}
 	f.Public = errors.As(err, new(*unreadableError))
 	if c, ok := errors.AsType[*classError](err); ok {

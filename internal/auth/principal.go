@@ -166,6 +166,9 @@ func (p *Principal) CheckWrite(m *fsmpb.Mutation, r Rules) error {
 }
 
 func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
+	if op.Parent == nil && p.Role == fsm.RoleWorker {
+		return fmt.Errorf("%w: %s may only add children of a job that it runs", ErrDenied, p)
+	}
 	for _, j := range op.GetJobs() {
 		if err := p.checkJob(j, r); err != nil {
 			return err
@@ -217,8 +220,15 @@ func (p *Principal) checkTypes(types *[]string, what string) error {
 // the owner of the claim and need no scope.
 func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	switch op := m.GetOp().(type) {
-	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
+	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release,
+		*fsmpb.Mutation_StoreStep, *fsmpb.Mutation_Suspend, *fsmpb.Mutation_ReserveArtefact, *fsmpb.Mutation_AttachArtefact:
 		return nil
+	case *fsmpb.Mutation_SendSignal:
+		return p.checkExisting(op.SendSignal.GetJobId(), r)
+	case *fsmpb.Mutation_MakeLink:
+		return p.checkExisting(op.MakeLink.GetJobId(), r)
+	case *fsmpb.Mutation_RetryFlow:
+		return p.checkExisting(op.RetryFlow.GetJobId(), r)
 	case *fsmpb.Mutation_SetLimit:
 		return p.checkLimit(op.SetLimit.GetPattern())
 	case *fsmpb.Mutation_ThrottleLimit:
@@ -304,6 +314,15 @@ func (p *Principal) Bind(m *fsmpb.Mutation, r Rules) {
 	if op := m.GetEditJob(); op != nil {
 		op.Seq = p.seqOf(op.Id, r)
 	}
+	if op := m.GetSendSignal(); op != nil {
+		op.Seq = p.seqOf(op.JobId, r)
+	}
+	if op := m.GetMakeLink(); op != nil {
+		op.Seq = p.seqOf(op.JobId, r)
+	}
+	if op := m.GetRetryFlow(); op != nil {
+		op.Seq = p.seqOf(op.JobId, r)
+	}
 	if op := m.GetChange(); op != nil && op.Filter == nil {
 		op.Seqs = make([]uint64, len(op.Ids))
 		for i, id := range op.Ids {
@@ -369,6 +388,8 @@ func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 				batch.Callback.Quota = quota
 			}
 		}
+	case *fsmpb.Mutation_ReserveArtefact:
+		op.ReserveArtefact.Quota = quota
 	case *fsmpb.Mutation_EditJob:
 		op.EditJob.Quota = quota
 	case *fsmpb.Mutation_PutCron:
@@ -391,6 +412,16 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 		op.Release.Owner = p.Owner
 	case *fsmpb.Mutation_ThrottleLimit:
 		op.ThrottleLimit.Owner = p.Owner
+	case *fsmpb.Mutation_StoreStep:
+		op.StoreStep.Owner = p.Owner
+	case *fsmpb.Mutation_AttachArtefact:
+		op.AttachArtefact.Owner = p.Owner
+	case *fsmpb.Mutation_Suspend:
+		op.Suspend.Owner = p.Owner
+	case *fsmpb.Mutation_Enqueue:
+		if op.Enqueue.Parent != nil {
+			op.Enqueue.Parent.Owner = p.Owner
+		}
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.GetMutations() {
 			p.Own(part)

@@ -21,9 +21,10 @@ import (
 // messages are the objects of the contract that have codecs.
 var messages = []v1.Message{
 	&v1.NewJob{}, &v1.OnError{}, &v1.Backoff{}, &v1.Enqueued{}, &v1.Batch{}, &v1.BatchEnqueued{}, &v1.Progress{}, &v1.Claim{}, &v1.Claimed{},
-	&v1.ClaimedJob{}, &v1.Heartbeat{}, &v1.Complete{}, &v1.NextClaim{}, &v1.Fail{}, &v1.Release{}, &v1.Reported{}, &v1.Lease{},
+	&v1.ClaimedJob{}, &v1.Parent{}, &v1.Step{}, &v1.Signal{}, &v1.Heartbeat{}, &v1.Complete{}, &v1.NextClaim{}, &v1.Fail{}, &v1.Release{}, &v1.Reported{}, &v1.Lease{},
 	&v1.HeartbeatBatch{}, &v1.CompleteLease{}, &v1.CompleteBatch{}, &v1.FailLease{}, &v1.FailBatch{}, &v1.ReleaseLease{},
 	&v1.ReleaseBatch{}, &v1.ReportedBatch{}, &v1.ReportedItem{},
+	&v1.NamedArtefact{},
 }
 
 const (

@@ -211,9 +211,12 @@ func (g *generator) paths(all list[path]) {
 	g.printf(")\n\n// Actions: the segments behind a variable.\nconst (\n")
 	for _, p := range all {
 		_, action, _ := strings.Cut(p.name, "}/")
+		action, _, _ = strings.Cut(action, "/{")
 		if !known[action] {
 			g.described(fmt.Sprintf("Action%s = %q", camel(action), action),
-				operations(all, func(path string) bool { return strings.HasSuffix(path, "}/"+action) }))
+				operations(all, func(path string) bool {
+					return strings.HasSuffix(path, "}/"+action) || strings.Contains(path, "}/"+action+"/")
+				}))
 		}
 		known[action] = true
 	}

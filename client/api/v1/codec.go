@@ -141,7 +141,7 @@ func (w *writer) flag(num protowire.Number, name string, n need, v bool) {
 	}
 }
 
-func (w *writer) raw(num protowire.Number, name string, v []byte) { //nolint:unparam // all raw fields have one number so far
+func (w *writer) raw(num protowire.Number, name string, v []byte) {
 	switch {
 	case len(v) == 0:
 	case w.json:

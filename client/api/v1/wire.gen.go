@@ -17,8 +17,9 @@ const (
 	PathLogs   = "/v1/jobs/logs"
 	PathCancel = "/v1/jobs/cancel" // POST: Cancel jobs
 	// POST: Retry jobs that are dead, cancelled or expired
-	PathRetry  = "/v1/jobs/retry"
-	PathDelete = "/v1/jobs/delete" // POST: Delete jobs
+	PathRetry     = "/v1/jobs/retry"
+	PathDelete    = "/v1/jobs/delete" // POST: Delete jobs
+	PathArtefacts = "/v1/artefacts"   // POST: Reserve an artefact
 	// GET: List batches, by id; POST: Make a batch of jobs
 	PathBatches = "/v1/batches"
 	PathQueues  = "/v1/queues" // GET: List the types that have jobs or settings
@@ -42,6 +43,7 @@ const (
 	PathState = "/state"
 	// GET: Show the effect of the limits on requests to the bucket
 	PathThrottle = "/v1/throttle-stats"
+	PathLinks    = "/links"
 	PathStatus   = "/status"    // GET: The node's view of itself and of its cluster
 	PathStream   = "/v1/stream" // GET: Open a stream
 	PathHealthz  = "/healthz"   // GET: The process answers
@@ -53,9 +55,16 @@ const (
 
 // Actions: the segments behind a variable.
 const (
-	ActionHeartbeat     = "heartbeat"      // POST: Renew the lease of a job
-	ActionProgress      = "progress"       // POST: Report the progress of a job
-	ActionThrottle      = "throttle"       // POST: Hold a limit of a job that runs
+	ActionHeartbeat = "heartbeat" // POST: Renew the lease of a job
+	ActionProgress  = "progress"  // POST: Report the progress of a job
+	ActionThrottle  = "throttle"  // POST: Hold a limit of a job that runs
+	ActionSteps     = "steps"     // POST: Store a value of a job that runs
+	ActionSuspend   = "suspend"   // POST: Suspend a job
+	ActionSignals   = "signals"   // POST: Send a job a signal
+	ActionLinks     = "links"     // POST: Make a link that sends a job a signal
+	// GET: List the artefacts of a job; POST: Give a job that runs an artefact; GET: Read an artefact
+	// of a job
+	ActionArtefacts     = "artefacts"
 	ActionComplete      = "complete"       // POST: Complete a job
 	ActionFail          = "fail"           // POST: Fail an attempt
 	ActionRelease       = "release"        // POST: Release a job
@@ -63,7 +72,7 @@ const (
 	ActionGraph         = "graph"          // GET: Show the jobs before and behind a job
 	ActionLogs          = "logs"           // GET: Follow what a running job writes
 	ActionCancel        = "cancel"         // POST: Cancel a job
-	// POST: Retry a job that is dead, cancelled or expired
+	// POST: Retry a job that is dead, cancelled or expired; POST: Retry a part of a batch
 	ActionRetry   = "retry"
 	ActionPause   = "pause"   // POST: Pause a type; POST: Pause a schedule
 	ActionResume  = "resume"  // POST: Resume a type; POST: Resume a schedule
@@ -237,9 +246,19 @@ type NewJob struct {
 	// same request
 	After []string `json:"after,omitzero"`
 	// If one of them dies, expires or is cancelled: keep waiting (a retry may complete it), be
-	// cancelled too, or run anyway
+	// cancelled too, or run anyway. `only` runs after a failure: if all complete, the job is cancelled
 	AfterFailure string `json:"afterFailure,omitzero"`
-	BatchID      string `json:"batchId,omitzero"` // Adds the job to an open batch
+	// Names of the jobs of `after`, in their order, under which a claim has their results; absent:
+	// their `step`, or else their id
+	AfterNames []string `json:"afterNames,omitzero"`
+	// Ids of the batches that must end first. A batch of which a job has not completed counts as
+	// failed
+	AfterBatches []string `json:"afterBatches,omitzero"`
+	Step         string   `json:"step,omitzero"`    // The name of the job in its batch
+	BatchID      string   `json:"batchId,omitzero"` // Adds the job to an open batch
+	// Files that become those of the job: reserved by the same tenant, uploaded, and of no other job.
+	// They are not compared when an id is used again
+	Artefacts []NamedArtefact `json:"artefacts,omitzero"`
 	// What the worker gets with the job in every attempt, such as `traceparent`: names of 1 to 64 of
 	// the characters a-z, 0-9, `-`, `_` and `.`, at most 4096 bytes of names and values. Jobs that
 	// wait for this one do not get them; the jobs of a schedule and a callback have those of their
@@ -309,7 +328,18 @@ func (m *NewJob) write(w *writer) {
 	w.number(24, "debounceMaxMs", optional, m.DebounceMaxMs)
 	w.texts(25, "after", optional, m.After)
 	w.text(26, "afterFailure", optional, m.AfterFailure)
+	w.texts(29, "afterNames", optional, m.AfterNames)
+	w.texts(30, "afterBatches", optional, m.AfterBatches)
+	w.text(31, "step", optional, m.Step)
 	w.text(27, "batchId", optional, m.BatchID)
+	if w.list("artefacts", optional, len(m.Artefacts), m.Artefacts != nil) {
+		for i := range m.Artefacts {
+			at := w.item(32)
+			m.Artefacts[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
 	w.dict(28, "headers", m.Headers)
 }
 
@@ -379,8 +409,24 @@ func (m *NewJob) read(r *reader) {
 			m.After = append(m.After, r.text("after"))
 		case 26:
 			m.AfterFailure = r.text("afterFailure")
+		case 29:
+			m.AfterNames = append(m.AfterNames, r.text("afterNames"))
+		case 30:
+			m.AfterBatches = append(m.AfterBatches, r.text("afterBatches"))
+		case 31:
+			m.Step = r.text("step")
 		case 27:
 			m.BatchID = r.text("batchId")
+		case 32:
+			if n := len(m.Artefacts); r.room("artefacts", n, 16) {
+				if n == 0 {
+					m.Artefacts = make([]NamedArtefact, 0, min(r.count(), 16))
+				}
+				m.Artefacts = append(m.Artefacts, NamedArtefact{})
+				in := r.within("artefacts", 2)
+				m.Artefacts[n].read(&in)
+				r.leave(&in, "artefacts", n)
+			}
 		case 28:
 			r.dict("headers", &m.Headers)
 		}
@@ -406,6 +452,7 @@ const (
 	AfterBlock  = "block"
 	AfterCancel = "cancel"
 	AfterRun    = "run"
+	AfterOnly   = "only"
 )
 
 // OnError is what follows a failure of a class.
@@ -692,14 +739,19 @@ type NewBatch struct {
 	// for them
 	Jobs     []NewJob `json:"jobs,omitzero"`
 	Callback *NewJob  `json:"callback,omitzero"` // Enqueued once when all jobs have ended
-	// Enqueue the callback when all jobs have ended, or only if all of them completed
+	// Enqueue the callback when all jobs have ended, only if all of them completed, or as soon as one
+	// is dead
 	CallbackOn string `json:"callbackOn,omitzero"`
+	// The jobs are children of a job that the caller runs: nothing is added unless it has the lease
+	Parent   *Lease  `json:"parent,omitzero"`
+	WorkerID *string `json:"workerId,omitzero"` // Of `parent`
 }
 
 // The values of NewBatch.CallbackOn.
 const (
 	CallbackEnded     = "ended"
 	CallbackCompleted = "completed"
+	CallbackFailed    = "failed"
 )
 
 // BatchCreated is the answer to a NewBatch.
@@ -725,7 +777,8 @@ type BatchInfo struct {
 	Cancelled  uint64 `json:"cancelled"` // Or expired
 	CallbackID string `json:"callbackId,omitzero"`
 	CallbackOn string `json:"callbackOn,omitzero"`
-	Called     bool   `json:"called,omitzero"` // The callback's time has come
+	ParentID   string `json:"parentId,omitzero"` // The job whose children these are
+	Called     bool   `json:"called,omitzero"`   // The callback's time has come
 }
 
 // BatchList is the answer to GET /v1/batches, by id.
@@ -793,9 +846,19 @@ type Job struct {
 	UniqueMs      int64    `json:"uniqueMs,omitzero"`
 	After         []string `json:"after,omitzero"`
 	AfterFailure  string   `json:"afterFailure,omitzero"`
-	WaitsFor      []string `json:"waitsFor,omitzero"` // The jobs of `after` that have not completed
-	BatchID       string   `json:"batchId,omitzero"`
-	Cron          string   `json:"cron,omitzero"` // The schedule that enqueued it
+	AfterNames    []string `json:"afterNames,omitzero"`
+	AfterBatches  []string `json:"afterBatches,omitzero"`
+	// The jobs of `after` that have not completed; `batch:` and the id of a batch that has not ended
+	WaitsFor []string `json:"waitsFor,omitzero"`
+	BatchID  string   `json:"batchId,omitzero"`
+	Step     string   `json:"step,omitzero"`
+	// The signal for which the job is suspended, until `runAt`
+	Awaits    string     `json:"awaits,omitzero"`
+	Artefacts []Artefact `json:"artefacts,omitzero"` // Its files. Only in the answer about one job
+	// What its attempts have stored. Only in the answer about one job
+	Steps   []Step   `json:"steps,omitzero"`
+	Signals []Signal `json:"signals,omitzero"` // What it was sent. Only in the answer about one job
+	Cron    string   `json:"cron,omitzero"`    // The schedule that enqueued it
 	// The time of the schedule for which it was enqueued, which may have passed by then; absent if the
 	// schedule was triggered by hand
 	CronAt   int64     `json:"cronAt,omitzero"`
@@ -1077,9 +1140,13 @@ type ClaimedJob struct {
 	BatchID   string            `json:"batchId,omitzero"`
 	Cron      string            `json:"cron,omitzero"`
 	// The time of the schedule for which the job was enqueued
-	CronAt    int64  `json:"cronAt,omitzero"`
-	LastError string `json:"lastError,omitzero"` // Of the attempt before
-	LSN       string `json:"lsn,omitzero"`       // In the answer to a Claim without `max`
+	CronAt    int64    `json:"cronAt,omitzero"`
+	LastError string   `json:"lastError,omitzero"` // Of the attempt before
+	LSN       string   `json:"lsn,omitzero"`       // In the answer to a Claim without `max`
+	Step      string   `json:"step,omitzero"`      // Its name in the batch
+	Parents   []Parent `json:"parents,omitzero"`   // The jobs that it was enqueued to run after
+	Steps     []Step   `json:"steps,omitzero"`     // What earlier attempts have stored
+	Signals   []Signal `json:"signals,omitzero"`   // What the job was sent
 }
 
 // AppendJSON implements Message.
@@ -1128,6 +1195,31 @@ func (m *ClaimedJob) write(w *writer) {
 	w.number(19, "cronAt", optional, m.CronAt)
 	w.text(20, "lastError", optional, m.LastError)
 	w.text(21, "lsn", optional, m.LSN)
+	w.text(22, "step", optional, m.Step)
+	if w.list("parents", optional, len(m.Parents), m.Parents != nil) {
+		for i := range m.Parents {
+			at := w.item(23)
+			m.Parents[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	if w.list("steps", optional, len(m.Steps), m.Steps != nil) {
+		for i := range m.Steps {
+			at := w.item(24)
+			m.Steps[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
+	if w.list("signals", optional, len(m.Signals), m.Signals != nil) {
+		for i := range m.Signals {
+			at := w.item(25)
+			m.Signals[i].write(w)
+			w.end(at)
+		}
+		w.endList()
+	}
 }
 
 func (m *ClaimedJob) read(r *reader) {
@@ -1175,8 +1267,336 @@ func (m *ClaimedJob) read(r *reader) {
 			m.LastError = r.text("lastError")
 		case 21:
 			m.LSN = r.text("lsn")
+		case 22:
+			m.Step = r.text("step")
+		case 23:
+			if n := len(m.Parents); r.room("parents", n, 100) {
+				if n == 0 {
+					m.Parents = make([]Parent, 0, min(r.count(), 100))
+				}
+				m.Parents = append(m.Parents, Parent{})
+				in := r.within("parents", 2)
+				m.Parents[n].read(&in)
+				r.leave(&in, "parents", n)
+			}
+		case 24:
+			if n := len(m.Steps); r.room("steps", n, 1000) {
+				if n == 0 {
+					m.Steps = make([]Step, 0, min(r.count(), 1000))
+				}
+				m.Steps = append(m.Steps, Step{})
+				in := r.within("steps", 2)
+				m.Steps[n].read(&in)
+				r.leave(&in, "steps", n)
+			}
+		case 25:
+			if n := len(m.Signals); r.room("signals", n, 100) {
+				if n == 0 {
+					m.Signals = make([]Signal, 0, min(r.count(), 100))
+				}
+				m.Signals = append(m.Signals, Signal{})
+				in := r.within("signals", 2)
+				m.Signals[n].read(&in)
+				r.leave(&in, "signals", n)
+			}
 		}
 	}
+}
+
+// Parent is a job that another one was enqueued to run after.
+type Parent struct {
+	Name  string `json:"name"` // From `afterNames`, or else its `step`, or its id
+	JobID string `json:"jobId"`
+	// As in Job; absent if the job does not exist any more
+	Status string `json:"status,omitzero"`
+	// Absent if there is none, or if it has more than 64 KiB, or the results before it 1 MiB together
+	Result json.RawMessage `json:"result,omitzero"`
+	// The size of a result that is left out: `GET /v1/jobs/{id}` has it
+	ResultBytes int64 `json:"resultBytes,omitzero"`
+}
+
+// AppendJSON implements Message.
+func (m *Parent) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Parent) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Parent) ParseProto(b []byte, depth int) error {
+	*m = Parent{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.result()
+}
+
+func (m *Parent) write(w *writer) {
+	w.text(1, "name", required, m.Name)
+	w.text(2, "jobId", required, m.JobID)
+	w.text(3, "status", optional, m.Status)
+	w.raw(4, "result", m.Result)
+	w.number(5, "resultBytes", optional, m.ResultBytes)
+}
+
+func (m *Parent) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Name = r.text("name")
+		case 2:
+			m.JobID = r.text("jobId")
+		case 3:
+			m.Status = r.text("status")
+		case 4:
+			m.Result = r.raw("result")
+		case 5:
+			m.ResultBytes = r.int64("resultBytes")
+		}
+	}
+}
+
+// Step is a value that an attempt of a job has stored.
+type Step struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value,omitzero"` // Any JSON
+}
+
+// AppendJSON implements Message.
+func (m *Step) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Step) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Step) ParseProto(b []byte, depth int) error {
+	*m = Step{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.result()
+}
+
+func (m *Step) write(w *writer) {
+	w.text(1, "name", required, m.Name)
+	w.raw(2, "value", m.Value)
+}
+
+func (m *Step) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Name = r.text("name")
+		case 2:
+			m.Value = r.raw("value")
+		}
+	}
+}
+
+// Signal is a value that a job was sent.
+type Signal struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value,omitzero"` // Any JSON
+	At    int64           `json:"at,omitzero"`
+}
+
+// AppendJSON implements Message.
+func (m *Signal) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *Signal) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *Signal) ParseProto(b []byte, depth int) error {
+	*m = Signal{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.result()
+}
+
+func (m *Signal) write(w *writer) {
+	w.text(1, "name", required, m.Name)
+	w.raw(2, "value", m.Value)
+	w.number(3, "at", optional, m.At)
+}
+
+func (m *Signal) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Name = r.text("name")
+		case 2:
+			m.Value = r.raw("value")
+		case 3:
+			m.At = r.int64("at")
+		}
+	}
+}
+
+// NewStep stores a value of a job that runs: POST /v1/jobs/{id}/steps.
+type NewStep struct {
+	WorkerID *string         `json:"workerId,omitzero"`
+	Token    uint64          `json:"token,omitzero"`
+	Name     string          `json:"name"`
+	Value    json.RawMessage `json:"value,omitzero"` // Any JSON, at most 64 KiB, kept byte for byte
+}
+
+// StepStored is the answer to a NewStep.
+type StepStored struct {
+	LSN       string          `json:"lsn"`
+	Duplicate bool            `json:"duplicate,omitzero"` // The job had a step of this name
+	Value     json.RawMessage `json:"value,omitzero"`     // The value that it has, if it was there before
+}
+
+// Suspend ends an attempt, which does not count, until a time, a signal that comes before it, or
+// the end of a batch: POST /v1/jobs/{id}/suspend.
+type Suspend struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+	Until    int64   `json:"until,omitzero"` // The time. It is given, or `forMs`, or `batchId`
+	ForMs    int64   `json:"forMs,omitzero"` // The time from now
+	// If a signal of the name has come already, the job is available at once
+	Signal  string `json:"signal,omitzero"`
+	BatchID string `json:"batchId,omitzero"` // However its jobs end
+}
+
+// NewSignal sends a signal to a job that has not ended: POST /v1/jobs/{id}/signals/{name}.
+type NewSignal struct {
+	ID    string          `json:"id,omitzero"`    // The job gets a signal with an id once
+	Value json.RawMessage `json:"value,omitzero"` // Any JSON, at most 64 KiB
+}
+
+// NewLink makes a link by which anybody can send a job one signal, once: POST /v1/jobs/{id}/links.
+type NewLink struct {
+	Signal string `json:"signal"`
+	ForMs  int64  `json:"forMs,omitzero"` // How long the link is valid
+}
+
+// Link is the answer to a NewLink. The path is shown only here.
+type Link struct {
+	// Of a page on any node, which asks before it sends the signal
+	Path  string `json:"path"`
+	Until int64  `json:"until"`
+	LSN   string `json:"lsn"`
+}
+
+// NewArtefact reserves an artefact: POST /v1/artefacts.
+type NewArtefact struct {
+	Size   int64  `json:"size"`   // Bytes
+	SHA256 string `json:"sha256"` // Of the bytes, in hexadecimal digits
+	// The bytes are encrypted by the client (docs/encryption.md)
+	Sealed bool `json:"sealed,omitzero"`
+}
+
+// ArtefactReserved is the answer to a NewArtefact.
+type ArtefactReserved struct {
+	ID string `json:"id"`
+	// Signed by the store, for a PUT with the `headers` within an hour. Without it, or if the store
+	// cannot be reached, the bytes go to `PUT /v1/artefacts/{id}`
+	URL     string            `json:"url,omitzero"`
+	Headers map[string]string `json:"headers,omitzero"`
+	Until   int64             `json:"until"` // When the reservation ends
+	LSN     string            `json:"lsn"`
+}
+
+// NamedArtefact gives an artefact to a job.
+type NamedArtefact struct {
+	Name string `json:"name"` // Among the artefacts of the job; without a slash
+	ID   string `json:"id"`   // As the reservation has it
+}
+
+// AppendJSON implements Message.
+func (m *NamedArtefact) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: append(b, '{'), json: true}
+	m.write(&w)
+	return append(w.b, '}'), w.err
+}
+
+// AppendProto implements Message.
+func (m *NamedArtefact) AppendProto(b []byte) ([]byte, error) {
+	w := writer{b: b}
+	m.write(&w)
+	return w.b, w.err
+}
+
+// ParseProto implements Message.
+func (m *NamedArtefact) ParseProto(b []byte, depth int) error {
+	*m = NamedArtefact{}
+	r := reader{b: b, depth: depth}
+	m.read(&r)
+	return r.result()
+}
+
+func (m *NamedArtefact) write(w *writer) {
+	w.text(1, "name", required, m.Name)
+	w.text(2, "id", required, m.ID)
+}
+
+func (m *NamedArtefact) read(r *reader) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Name = r.text("name")
+		case 2:
+			m.ID = r.text("id")
+		}
+	}
+}
+
+// AttachArtefact gives a job that runs an artefact: POST /v1/jobs/{id}/artefacts.
+type AttachArtefact struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+	Name     string  `json:"name"` // One with the same name is replaced
+	ID       string  `json:"id"`
+}
+
+// Artefact is a file of a job.
+type Artefact struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`            // Bytes
+	SHA256 string `json:"sha256"`          // Of the bytes, in hexadecimal digits
+	Sealed bool   `json:"sealed,omitzero"` // The bytes are encrypted by the client
+}
+
+// Artefacts is the answer of GET /v1/jobs/{id}/artefacts.
+type Artefacts struct {
+	Artefacts []Artefact `json:"artefacts"`
+	LSN       string     `json:"lsn"`
+}
+
+// RetryFlow makes a job of a batch, and those that depend on it, as new: POST
+// /v1/batches/{id}/retry.
+type RetryFlow struct {
+	From  string `json:"from"`           // The `step` of a job of the batch, or its id
+	Fresh bool   `json:"fresh,omitzero"` // The jobs lose their steps and signals
+}
+
+// FlowRetried is the answer to a RetryFlow.
+type FlowRetried struct {
+	Count uint64 `json:"count"` // Jobs that are as new
+	LSN   string `json:"lsn"`
 }
 
 // Heartbeat renews the lease of a job: POST /v1/jobs/{id}/heartbeat. Without a token the worker's
@@ -2226,6 +2646,7 @@ type ChangeJobs struct {
 	// The most jobs that the filter changes in this call; absent is as many as one call can
 	Limit  int    `json:"limit,omitzero"`
 	Cursor string `json:"cursor,omitzero"` // The `nextCursor` of the answer before
+	Fresh  bool   `json:"fresh,omitzero"`  // Of a retry: the jobs lose their steps and signals
 }
 
 // Filter matches jobs for which all given conditions hold. A filter without conditions matches all
@@ -2876,6 +3297,8 @@ const (
 	EventDead             = "job.dead"
 	EventCancelling       = "job.cancelling" // requested while it runs
 	EventEdited           = "job.edited"     // a request changed its fields
+	EventSignalled        = "job.signalled"  // it was sent a signal
+	EventSuspended        = "job.suspended"  // its worker suspended it
 	EventCancelled        = "job.cancelled"
 	EventExpired          = "job.expired" // no worker claimed it in time
 	EventRetried          = "job.retried"
@@ -2916,6 +3339,9 @@ type Stats struct {
 	Expired        int    `json:"expired"`
 	DeadTotal      uint64 `json:"deadTotal"`      // Ever
 	CancelledTotal uint64 `json:"cancelledTotal"` // Ever, and those that expired
+	// Blocked jobs that keep waiting for a job or batch that has failed, once for each of these.
+	// Absent for a caller that is limited to some types
+	Stuck int `json:"stuck,omitzero"`
 	// Size of what maxBytes counts: payloads, results, logs, names, tags and headers of all jobs,
 	// batches and schedules
 	Bytes   int64                `json:"bytes"`
@@ -3267,6 +3693,8 @@ const (
 	TagTooManyCrons      = "too_many_crons"       // 507: too many schedules
 	TagTooManyLimits     = "too_many_limits"      // 507: too many limits have rules
 	TagTooManyWaiting    = "too_many_waiting"     // 409: too many jobs wait in the type to sort them by another ageing
+	TagTooManySteps      = "too_many_steps"       // 409: too many or too large steps, signals, links or artefacts of a job
+	TagNoSuchArtefact    = "no_such_artefact"     // 409: an artefact is not reserved or not uploaded, or a job has it
 	TagRevised           = "revised"              // 409: the job was edited since, and has another revision
 	TagRequestConflict   = "request_conflict"     // 409: the idempotency key was used for another request
 	TagTokenExpired      = "token_expired"        // 400: the token would have expired already

@@ -35,6 +35,8 @@ const (
 	KindProgress = "progress"
 	KindLive     = "live log" // a chunk of what a running attempt writes
 	KindBlob     = "blob"     // the key of a stream
+	KindStep     = "step"
+	KindSignal   = "signal"
 )
 
 // ErrVersion is the error for an envelope of another version.
