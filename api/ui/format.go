@@ -31,6 +31,11 @@ var functions = template.FuncMap{
 	"cronPath":  func(name string) string { return segment("schedules", name) },
 	"workPath":  func(name string) string { return segment("workers", name) },
 	"hookPath":  func(name string) string { return segment("hooks", name) },
+	"batchPath": func(id string) string { return segment("batches", id) },
+	"holdPath":  func(name string) string { return segment("limits", name, v1.ActionHold) },
+	"nameIn":    func(j v1.Job) string { return nameIn(&j) },
+	"batchIn":   batchIn,
+	"isPattern": func(limit string) bool { return strings.HasSuffix(limit, "*") },
 	"jobsOf":    jobsOf,
 	"typeName":  typeName,
 	"pretty":    pretty,
@@ -68,6 +73,15 @@ func jobsOf(conditions ...string) string {
 		values.Set(name, value)
 	}
 	return "jobs?" + values.Encode()
+}
+
+// batchIn returns the id of a batch among what a job waits for; "" is a job.
+func batchIn(waited string) string {
+	id, ok := strings.CutPrefix(waited, "batch:")
+	if !ok {
+		return ""
+	}
+	return id
 }
 
 func value(s *string) string {

@@ -33,6 +33,7 @@ type graph struct {
 type box struct {
 	X, Y     int
 	ID, Path string
+	Name     string // its text
 	Note     string
 	Status   string // "": of a batch, or of a job that cannot be read
 	Self     bool   // the job of the page
@@ -57,7 +58,7 @@ func (q *request) graphOf(id string) (*graph, error) {
 	case len(in.Edges) == 0:
 		return nil, nil
 	}
-	return draw(&in), nil
+	return draw(&in, boxesOf(&in)), nil
 }
 
 // batchKey is the key of a batch among the keys of jobs, which are their ids.
@@ -80,7 +81,7 @@ func boxesOf(in *v1.Graph) map[string]*box {
 	boxes := make(map[string]*box)
 	for i := range in.Jobs {
 		j := &in.Jobs[i]
-		b := &box{ID: j.ID, Path: segment("jobs", j.ID), Status: j.Status, Self: j.ID == in.JobID}
+		b := &box{ID: j.ID, Name: shortID(j.ID), Path: segment("jobs", j.ID), Status: j.Status, Self: j.ID == in.JobID}
 		switch {
 		case j.Planned:
 			b.Note = "when the batch ends"
@@ -93,7 +94,7 @@ func boxesOf(in *v1.Graph) map[string]*box {
 	}
 	for _, batch := range in.Batches {
 		boxes[batchKey(batch.ID)] = &box{
-			ID: batch.ID, Path: jobsOf(v1.ParamBatch, batch.ID), Note: "batch, " + num(int64(batch.Completed)) + " of " + num(int64(batch.Total)) + " completed",
+			ID: batch.ID, Name: shortID(batch.ID), Path: segment("batches", batch.ID), Note: "batch, " + num(int64(batch.Completed)) + " of " + num(int64(batch.Total)) + " completed",
 		}
 	}
 	return boxes
@@ -119,8 +120,8 @@ func levels(in *v1.Graph, boxes map[string]*box) map[string]int {
 }
 
 // draw places the boxes in columns and connects them.
-func draw(in *v1.Graph) *graph {
-	g, boxes := &graph{More: in.Cut}, boxesOf(in)
+func draw(in *v1.Graph, boxes map[string]*box) *graph {
+	g := &graph{More: in.Cut}
 	level := levels(in, boxes)
 	columns := make([][]*box, len(boxes)+1)
 	for key, b := range boxes {

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -19,6 +20,13 @@ type jobData struct {
 	Reports []v1.ProgressPoint // newest first
 	Graph   *graph             // nil: there is none
 
+	Status  int      // of the page
+	Problem string   // the form was refused
+	Link    *v1.Link // was made by the form; nil: none
+	Origin  string   // of this node, for links
+	Signal  string   // the fields of the form
+	Value   string
+
 	Paused   bool // the job is available, and its queue is paused
 	NoWorker bool // the job is available, and no worker takes its type
 }
@@ -33,12 +41,15 @@ type step struct {
 }
 
 // job is the page of one job.
-func job(q *request) error {
-	var d jobData
-	if err := q.get(segment(v1.PathJobs, q.r.PathValue("id")), nil, &d.Job); err != nil {
+func job(q *request) error { return q.jobPage(q.r.PathValue("id"), &jobData{Status: http.StatusOK}) }
+
+// jobPage is the page of a job. After its form it shows what came of it, and the fields keep their values.
+func (q *request) jobPage(id string, d *jobData) error {
+	if err := q.get(segment(v1.PathJobs, id), nil, &d.Job); err != nil {
 		return err
 	}
 	j := &d.Job
+	d.Signal, d.Value = cmp.Or(q.r.PostForm.Get("name"), j.Awaits), q.r.PostForm.Get("value")
 	d.Steps = timeline(j)
 	d.Reports = slices.Clone(j.ProgressHistory)
 	slices.Reverse(d.Reports)
@@ -47,15 +58,15 @@ func job(q *request) error {
 	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusExpired || j.Status == v1.StatusScheduled
 	d.CanDrop = j.Status != v1.StatusInProgress
 	if j.Status == v1.StatusUnclaimed {
-		q.explainWait(&d)
+		q.explainWait(d)
 	}
 	var err error
 	if d.Graph, err = q.graphOf(j.ID); err != nil {
 		return err
 	}
-	scheme := "http"
+	d.Origin = "http://" + q.r.Host
 	if q.r.TLS != nil {
-		scheme = "https"
+		d.Origin = "https://" + q.r.Host
 	}
 	var body strings.Builder
 	enc := json.NewEncoder(&body)
@@ -70,8 +81,8 @@ func job(q *request) error {
 	if q.authorization() != "" {
 		access += ` -H "Authorization: Bearer $OSQUEUE_TOKEN"`
 	}
-	d.Curl = "curl -X POST " + scheme + "://" + q.r.Host + v1.PathJobs + access + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
-	return q.render("job", "Job "+shortID(j.ID), "jobs", &d)
+	d.Curl = "curl -X POST " + d.Origin + v1.PathJobs + access + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
+	return q.renderAs(d.Status, "job", "Job "+shortID(j.ID), "jobs", d)
 }
 
 // explainWait finds out why an available job may not be claimed. Without an answer the page shows
@@ -142,7 +153,7 @@ func timeline(j *v1.Job) []step {
 // actionTitles are the beginnings of the steps of actions.
 var actionTitles = map[string]string{
 	v1.EventEnqueued: "Enqueued", v1.EventCancelling: "Cancellation requested", v1.EventEdited: "Edited", v1.EventCancelled: "Cancelled",
-	v1.EventRetried: "Retried", v1.EventDue: "Made due",
+	v1.EventRetried: "Retried", v1.EventDue: "Made due", v1.EventSignalled: "Signalled",
 }
 
 // addAction adds the actor of an action to its step, or a step if the job does not have one.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -42,8 +43,9 @@ func TestCopyHasTheLease(t *testing.T) {
 // The page of a job says what it still waits for, and after which jobs it came when it does not wait.
 func TestWhatAJobWaitsFor(t *testing.T) {
 	for waits, want := range map[string]string{
-		"b": `<dt>Waits for</dt><dd><a class="mono" href="jobs/b">b</a> </dd>`,
-		"":  `<dt>After</dt><dd><a class="mono" href="jobs/a">a</a> <a class="mono" href="jobs/b">b</a> </dd>`,
+		"b":       `<p>Waits for <a class="mono" href="jobs/b">b</a></p>`,
+		"batch:b": `<p>Waits for batch <a class="mono" href="batches/b">b</a></p>`,
+		"":        `<dt>After</dt><dd><a class="mono" href="jobs/a">a</a>, <a class="mono" href="jobs/b">b</a></dd>`,
 	} {
 		j := v1.Job{ID: "j", Status: v1.StatusCompleted, After: []string{"a", "b"}}
 		if waits != "" {
@@ -52,6 +54,15 @@ func TestWhatAJobWaitsFor(t *testing.T) {
 		if page := show(&recorder{answers: map[string]any{v1.PathJobs + "/j": j}}, "/jobs/j").Body.String(); !strings.Contains(page, want) {
 			t.Errorf("waits for %q: %s", waits, page)
 		}
+	}
+}
+
+// The page of a job says how long it waits for a signal.
+func TestHowLongAJobAwaits(t *testing.T) {
+	j := v1.Job{ID: "j", Status: v1.StatusScheduled, Awaits: "<go>", RunAt: time.Now().Add(2*time.Hour + 30*time.Second).UnixMilli()}
+	page := show(&recorder{answers: map[string]any{v1.PathJobs + "/j": j}}, "/jobs/j").Body.String()
+	if !strings.Contains(page, "the signal <code>&lt;go&gt;</code> until <time") || !strings.Contains(page, ", in 2 h.</p>") || !strings.Contains(page, `value="&lt;go&gt;"`) {
+		t.Errorf("%s", page)
 	}
 }
 

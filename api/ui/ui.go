@@ -87,6 +87,7 @@ type page struct {
 	Title    string
 	Nav      string  // of the menu entry that is current
 	ReadOnly bool    // no actions: for all, or for this caller
+	Signals  bool    // the caller may send signals to jobs
 	Self     v1.Self // the caller
 	Session  bool    // the caller has signed in
 	Outside  bool    // the caller has to sign in first
@@ -135,6 +136,7 @@ func (q *request) identify(p *page) error {
 		return err
 	}
 	p.ReadOnly = q.cfg.ReadOnly || !p.Self.Has("manage")
+	p.Signals = !q.cfg.ReadOnly && q.at == 0 && (p.Self.Has("enqueue") || p.Self.Has("manage"))
 	return q.get(v1.PathStatus, nil, &p.Status)
 }
 
@@ -232,6 +234,9 @@ var notices = map[string]string{
 	"pause":     "Paused. Running jobs continue.",
 	"resume":    "Resumed.",
 	"limits":    "Limits saved.",
+	"hold":      "Held. No job starts under the key.",
+	"release":   "Jobs start under the key again.",
+	"signal":    "Signal sent.",
 	"purge":     "Purged.",
 	"trigger":   "Triggered: the job is enqueued.",
 	"test":      "A test event is on its way.",

@@ -43,6 +43,11 @@ func actions() []action {
 		{name: "trigger a schedule", page: "/schedules", form: "/nightly/trigger", path: "/v1/crons/nightly", want: `"lastJobId"`},
 		{name: "pause a schedule", page: "/schedules", form: "/nightly/pause", path: "/v1/crons/nightly", want: `"paused":true`},
 		{name: "resume a schedule", page: "/schedules", form: "/nightly/resume", path: "/v1/crons/nightly", want: `!"paused":true`},
+		{name: "send a signal", page: "/jobs/sign-1", form: "/sign-1/signal", fill: map[string]string{"value": `{"by":"ann"}`}, path: job + "sign-1", want: `"name":"approved","value":{"by":"ann"}`},
+		{name: "retry from a job", page: "/batches/flow", open: ".confirm summary", form: "flow/retry", path: "/v1/batches/flow", want: `"completed":0`},
+		{name: "cancel a batch", page: "/batches/flow", open: ".confirm summary", form: "flow/cancel", path: "/v1/batches/flow", want: `"cancelled":4`},
+		{name: "release a limit", page: "/limits", form: "/hold", path: "/v1/limits", want: `!"heldUntil"`},
+		{name: "hold a limit", page: "/limits", open: ".confirm summary", form: "/hold", path: "/v1/limits", want: `"heldUntil"`},
 		{name: "quiet a worker", page: "/workers", form: "/quiet", path: "/v1" + worker, want: `"quietSince"`},
 		{name: "unquiet a worker", page: worker, form: "/unquiet", path: "/v1" + worker, want: `!"quietSince"`},
 		{name: "remove a worker", page: "/workers", open: ".confirm summary", form: "/remove", path: "/v1/workers", want: `"workers":[]`},
@@ -101,7 +106,24 @@ func TestActions(t *testing.T) {
 		b.until(a.name, `!!document.querySelector(".notice") && document.readyState === "complete"`)
 		b.until("the effect of: "+a.name, a.effect())
 		b.check(a.name)
+		b.shoot("done-" + strings.ReplaceAll(a.name, " ", "-"))
 	}
+	b.passOn(root)
+}
+
+// passOn makes a link for another person, who sends the signal with it.
+func (b *browser) passOn(root string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(root+"/jobs/sign-1"), chromedp.WaitVisible("#theme"),
+		chromedp.SetValue(`form[action$="/signal"] input[name=name]`, "go"), chromedp.Click("button[formaction]"))
+	b.until("the link", `!!document.querySelector("#link") && document.readyState === "complete"`)
+	b.shoot("link")
+	b.do(chromedp.Navigate(b.eval(`document.querySelector("#link").textContent`)))
+	b.until("the page of the link", `!!document.querySelector("#send")`)
+	b.do(chromedp.Click("#send"))
+	signal := action{path: "/v1/jobs/sign-1", want: `"name":"go"`}
+	b.until("the signal of the link", signal.effect())
+	b.check("link")
 }
 
 // effect is a script that reports whether the API shows the effect of an action.

@@ -57,6 +57,9 @@ func call(t *testing.T, node *cluster.Node, method, path string, body any) (out 
 	if err != nil || res.StatusCode > 299 {
 		t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, answer, err)
 	}
+	if len(answer) == 0 {
+		return nil
+	}
 	if err := json.Unmarshal(answer, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +100,55 @@ func seed(t *testing.T, n *cluster.Node) {
 	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + long, "types": []string{long}})
 	call(t, n, "POST", "/v1/jobs/long-2/fail", object{"workerId": "w" + long, "error": long})
 	call(t, n, "POST", "/v1/jobs/dead-1/fail", object{"workerId": "w" + evil, "error": evil + "\nat x.go:1"})
+	seedFlows(t, n)
+}
+
+// seedFlows adds a flow whose first job has completed and whose second is dead, with a job that waits for the flow, and under a limit
+// a job that has a step and awaits a signal.
+func seedFlows(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	call(t, n, "POST", "/v1/batches", object{"id": "flow", "jobs": []object{
+		{"id": "flow-1", "type": "flow", "step": "fetch"},
+		{"id": "flow-2", "type": "flow", "step": "pack " + evil, "after": []string{"flow-1"}, "maxAttempts": 1},
+		{"id": "flow-3", "type": "flow", "after": []string{"flow-1"}, "delayMs": 3_600_000},
+		{"id": "flow-4", "type": "flow", "step": long[:90], "after": []string{"flow-2", "flow-3"}},
+	}, "callback": object{"id": "flow-end", "type": "flow"}})
+	call(t, n, "POST", "/v1/jobs", object{"id": "flow-next", "type": "flow", "afterBatches": []string{"flow", "import"}, "after": []string{"flow-2"}, "afterNames": []string{"packed"}})
+	claim := func(kind string) object {
+		return call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "f", "types": []string{kind}})
+	}
+	claim("flow")
+	call(t, n, "POST", "/v1/jobs/flow-1/complete", object{"workerId": "f"})
+	claim("flow")
+	call(t, n, "POST", "/v1/jobs/flow-2/fail", object{"workerId": "f"})
+	call(t, n, "PUT", "/v1/limits/api:*", object{"maxRunning": 1, "ratePerSecond": 900, "burst": 9})
+	call(t, n, "POST", "/v1/jobs/batch", object{"jobs": []object{
+		{"id": "sign-1", "type": "sign", "limits": []string{"api:" + evil}, "priority": 1},
+		{"id": "held-1", "type": "held", "limits": []string{"api:" + long[:90]}},
+		{"type": "held", "limits": []string{"api:" + long[:90]}},
+	}})
+	lease := object{"workerId": "f", "token": claim("sign")["token"]}
+	with := func(o object) object { maps.Copy(o, lease); return o }
+	call(t, n, "POST", "/v1/jobs/sign-1/steps", with(object{"name": "charge", "value": object{"id": evil, "amounts": []int{7, 9}}}))
+	call(t, n, "POST", "/v1/jobs/sign-1/steps", with(object{"name": long[:90], "value": long}))
+	call(t, n, "POST", "/v1/jobs/sign-1/signals/note", object{"value": evil})
+	call(t, n, "POST", "/v1/jobs/sign-1/suspend", with(object{"forMs": 7_200_000, "signal": "approved"}))
+	claim("held")
+	claim("held")
+	call(t, n, "POST", "/v1/limits/api:"+long[:90]+"/hold", object{"forMs": 60_000})
 }
 
 var pages = map[string]string{
 	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/bulk?action=retry&status=dead",
 	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "job-graph": "/jobs/last-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
 	"purge": "/queues/mail/purge", "schedules": "/schedules", "schedule": "/schedules/ran", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
-	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past", "hooks": "/hooks", "hook": "/hooks/ops",
+	"batches": "/batches", "batch": "/batches/flow", "job-signal": "/jobs/sign-1", "job-flow": "/jobs/flow-next", "limits": "/limits", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past", "hooks": "/hooks", "hook": "/hooks/ops",
 	"job-long": "/jobs/long-1", "job-long-dead": "/jobs/long-2", "queue-long": "/queues/" + long, "purge-long": "/queues/" + long + "/purge", "bulk-long": "/bulk?action=retry&status=dead&type=" + long,
 	"missing-long": "/jobs/" + long, "jobs-long": "/jobs?type=" + long,
 }
 
 // pastPages are the pages about an earlier state.
-var pastPages = []string{"", "/jobs", "/jobs/dead-1", "/dead", "/queues", "/queues/mail", "/schedules", "/schedules/nightly", "/workers", "/batches"}
+var pastPages = []string{"", "/jobs", "/jobs/dead-1", "/dead", "/queues", "/queues/mail", "/schedules", "/schedules/nightly", "/workers", "/batches", "/batches/flow", "/limits"}
 
 // withPast returns all pages, with those of the time in ms.
 func withPast(ms int64) map[string]string {
@@ -165,7 +204,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	b.size(1280, 900, "light")
-	for _, path := range []string{"", "/jobs/dead-1", "/jobs/last-1", "/jobs?status=dead", "/dead", "/queues/mail", "/schedules", "/workers", fmt.Sprintf("/past?from=%d", then)} {
+	for _, path := range []string{"", "/jobs/dead-1", "/jobs/last-1", "/jobs?status=dead", "/dead", "/queues/mail", "/schedules", "/workers", "/batches/flow", "/jobs/sign-1", "/limits", fmt.Sprintf("/past?from=%d", then)} {
 		b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("#theme"))
 		b.checkControls(path)
 	}

@@ -28,7 +28,7 @@ func TestMillion(t *testing.T) {
 	for _, path := range []string{
 		"", "/jobs", "/jobs?status=unclaimed&type=type-3", "/jobs?status=dead", "/jobs?search=nowhere", "/jobs?tag=rare", "/jobs?time=ended-1h",
 		"/jobs?sort=created", "/jobs/job-17", "/bulk?action=cancel&status=unclaimed&type=type-3", "/dead", "/queues", "/queues/type-3",
-		"/queues/type-3/purge", "/schedules", "/workers", "/batches", "/events", "/cluster",
+		"/queues/type-3/purge", "/schedules", "/workers", "/batches", "/limits", "/events", "/cluster",
 	} {
 		var took []float64
 		for range 5 {

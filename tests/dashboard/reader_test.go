@@ -45,7 +45,7 @@ func TestReader(t *testing.T) {
 	b.size(1280, 900, "light")
 	b.signIn(made.Token)
 	b.until("the overview", `location.pathname === "/ui" && document.querySelector("h1").textContent === "Overview"`)
-	for _, path := range []string{"", "/jobs", "/jobs?status=unclaimed&type=mail", "/jobs/j", "/dead", "/queues", "/queues/mail", "/schedules", "/workers", "/batches", "/cluster", "/past"} {
+	for _, path := range []string{"", "/jobs", "/jobs?status=unclaimed&type=mail", "/jobs/j", "/dead", "/queues", "/queues/mail", "/schedules", "/workers", "/batches", "/limits", "/cluster", "/past"} {
 		b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("h1"))
 		if found := b.eval(`[...document.querySelectorAll("main form[method=post], main a[href^='bulk'], main a[href$='/purge']")].map((el) => el.outerHTML).join(" ")`); found != "" {
 			t.Errorf("%s has actions for a reader: %s", path, found)

@@ -82,7 +82,7 @@
   }
 
   const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.lease_expired",
-    "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.edited", "job.cancelled", "job.expired", "job.retried", "job.progress", "job.removed",
+    "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.edited", "job.signalled", "job.suspended", "job.cancelled", "job.expired", "job.retried", "job.progress", "job.removed",
     "broker.registered", "worker.registered", "worker.dead", "worker.set", "queue.set", "limit.set", "cron.put", "cron.deleted", "cron.fired",
     "cron.skipped", "batch.ended", "bucket.away", "bucket.back", "bucket.damaged", "bucket.healed", "writes.refused", "writes.accepted"];
   let held = false;
@@ -180,7 +180,7 @@
   }
 
   let before = "";
-  const places = { o: "./", j: "jobs", d: "dead", q: "queues", s: "schedules", w: "workers", b: "batches", e: "events", c: "cluster", h: "hooks", p: "past" };
+  const places = { o: "./", j: "jobs", d: "dead", q: "queues", s: "schedules", w: "workers", b: "batches", l: "limits", e: "events", c: "cluster", h: "hooks", p: "past" };
   function key(e) {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=range]),select,textarea")) return;
     const was = before;
