@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 	c := osq.Command(t, "127.0.0.1:1", "127.0.0.1:2")
-	got := c.Run("job", "get", "j", "--timeout", "300ms")
+	got := c.Run("job", "show", "j", "--timeout", "300ms")
 	for _, want := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2", "connection refused", "osqueue dev", "--servers"} {
 		if !strings.Contains(got.Err, want) {
 			t.Errorf("%q does not say %q", got.Err, want)
@@ -29,7 +29,7 @@ func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	c = osq.Command(t, "127.0.0.1:1")
-	got = c.Run("job", "get", "j", "--timeout", "200ms", "--json")
+	got = c.Run("job", "show", "j", "--timeout", "200ms", "--json")
 	if !strings.HasPrefix(got.Err, `{"error":`) || !strings.Contains(got.Err, `"tried":[{"server":"http://127.0.0.1:1"`) {
 		t.Errorf("%s", got.Err)
 	}
@@ -38,7 +38,7 @@ func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 func TestWrongUse(t *testing.T) {
 	q := clitest.NewFake(t)
 	for _, line := range []string{
-		"job get", "job get a b", "job get a --nonsense", "job get a --timeout 0", "job list --limit 0", "job list extra",
+		"job get", "job get a b c", "job show a b", "job get a --nonsense", "job get a --timeout 0", "job list --limit 0", "job list extra",
 		"submit a b c", "submit --type a 1 2", "submit a {", "submit a 1 --file x", "submit --text --file -",
 		"submit a --delay -1s", "submit a --wait-for 0", "submit a --priority high", "submit a --delay 1s --run-at 1h",
 		"submit a --run-at soon", "submit a --run-at 2026-13-01", "submit a --backoff quick", "submit a --backoff fixed",

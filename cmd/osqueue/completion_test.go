@@ -27,7 +27,7 @@ func offered(t *testing.T, q *clitest.Fake, line ...string) (names []string, dir
 
 // How the help of flags begins whose value is a file or a directory.
 var (
-	isFile      = regexp.MustCompile(`^(PEM )?file |^enqueue the lines of a file|^the bootstrap\.json|^key ring`)
+	isFile      = regexp.MustCompile(`^(PEM )?file |^upload a file|^enqueue the lines of a file|^the bootstrap\.json|^key ring`)
 	isDirectory = regexp.MustCompile(`^(data )?directory |^parent of the directories`)
 )
 

@@ -56,7 +56,8 @@ func Command(line string) (worker.HandlerFunc, error) { return CommandWith(Comma
 //
 // The environment consists of the box's variables (in the level None: the worker's) and
 // of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT, OSQUEUE_FENCING_TOKEN
-// (the fencing token of the claim) and, if the job has a valid header traceparent, TRACEPARENT. Variables in the line expand to the worker's values.
+// (the fencing token of the claim) and, if the job has a valid header traceparent, TRACEPARENT. What the job has kept is in
+// OSQUEUE_STEPS, OSQUEUE_SIGNALS and OSQUEUE_PARENTS. Variables in the line expand to the worker's values.
 func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -71,8 +72,11 @@ func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 		if err != nil {
 			return nil, worker.Permanent(err)
 		}
-		res, err := runIn(ctx, cfg.Box, job, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
+		res, err := runIn(ctx, cfg.Box, job, sandbox.Command{Args: args, Env: append(jobEnv(job), keptEnv(job)...), Stdin: job.Payload})
 		if err != nil {
+			if res.Exit > 0 && cfg.OnExit.action(res.Exit).Suspend {
+				return nil, suspend(ctx, job, res.Stdout)
+			}
 			return nil, cfg.OnExit.failure(res, err)
 		}
 		job.SetLog(res.Log)

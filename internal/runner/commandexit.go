@@ -27,14 +27,18 @@ type ExitAction struct {
 	Dead  bool          // the job becomes dead, because no other attempt can help
 	Retry bool          // another attempt follows after Delay, independently of the job's backoff
 	Delay time.Duration // 0: at once
+
+	Suspend bool // the job waits for what the command has said (commandsuspend.go)
 }
 
 // ExitPolicy maps exit statuses to actions.
 type ExitPolicy map[int]ExitAction
 
 // DefaultExits returns the policy that tries again ten seconds after the status 75
-// (EX_TEMPFAIL).
-func DefaultExits() ExitPolicy { return ExitPolicy{tempFail: {Retry: true, Delay: startPause}} }
+// (EX_TEMPFAIL), and suspends the job after 79.
+func DefaultExits() ExitPolicy {
+	return ExitPolicy{tempFail: {Retry: true, Delay: startPause}, suspendExit: {Suspend: true}}
+}
 
 // ParseExits adds rules of the form CODE=ACTION to the default policy. CODE is a status
 // from 1 to 255, or * for all others. ACTION is fail, dead, retry or retry:DURATION.
@@ -63,6 +67,8 @@ func parseExit(rule string) (code int, action ExitAction, err error) {
 	case "fail":
 	case "dead":
 		action.Dead = true
+	case "suspend":
+		action.Suspend = true
 	case "retry":
 		action.Retry = true
 		if delayed {
@@ -74,7 +80,7 @@ func parseExit(rule string) (code int, action ExitAction, err error) {
 		found = false
 	}
 	if !found || delayed && name != "retry" {
-		return 0, action, fmt.Errorf("exit rule %q: write CODE=fail, CODE=dead, CODE=retry or CODE=retry:30s, with a CODE from 1 to 255 or *", rule)
+		return 0, action, fmt.Errorf("exit rule %q: write CODE=fail, CODE=dead, CODE=suspend, CODE=retry or CODE=retry:30s, with a CODE from 1 to 255 or *", rule)
 	}
 	return code, action, nil
 }

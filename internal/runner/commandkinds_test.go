@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
 )
@@ -67,6 +68,44 @@ func TestCommandRefusesBadTemplates(t *testing.T) {
 		if _, err := Command(line); err == nil {
 			t.Errorf("%s was taken", line)
 		}
+	}
+}
+
+// A command keeps values and waits, by its exit status and its last line.
+func TestCommandsSuspend(t *testing.T) {
+	for script, want := range map[string]string{
+		`echo working; echo '{"steps":{"b":2,"a":1},"signal":"approved","timeout":"24h"}'; exit 79`: "the job waits for the signal approved",
+		`echo '{"sleep":"72h"}'; exit 79`:                             "the job sleeps for 72h0m0s",
+		`echo '{"sleep":"72h","signal":"s","timeout":"1h"}'; exit 79`: "says for what",
+		`echo '{"signal":"s"}'; exit 79`:                              "says for what",
+		`echo '{"sleep":"-1h"}'; exit 79`:                             "says for what",
+		`echo '{"sleep":"1h","x":1}'; exit 79`:                        "says for what",
+		`exit 79`:                                                     "says for what",
+	} {
+		fn, err := Command("sh -c '" + strings.ReplaceAll(script, "'", `'"'"'`) + "'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := worker.Try(t.Context(), fn, client.ClaimedJob{ID: "j"})
+		suspended := strings.HasPrefix(want, "the job")
+		if got.Err == nil || !strings.Contains(got.Err.Error(), want) || (got.Outcome == worker.Suspended) != suspended || !suspended && !got.Failure.Permanent {
+			t.Errorf("%s: %+v, want %q", script, got, want)
+		}
+	}
+}
+
+// A command finds what its job has kept in its environment.
+func TestCommandsGetWhatTheirJobKept(t *testing.T) {
+	fn, err := Command(`sh -c 'echo "[$OSQUEUE_STEPS,$OSQUEUE_SIGNALS,$OSQUEUE_PARENTS]"'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := worker.Try(t.Context(), fn, client.ClaimedJob{
+		ID: "j", Steps: []v1.Step{{Name: "b", Value: []byte("2")}, {Name: "a", Value: []byte(`"1"`)}},
+		Signals: []v1.Signal{{Name: "s"}, {Name: "s", Value: []byte("2")}}, Parents: []v1.Parent{{Name: "fetch", Result: []byte("[3]")}},
+	})
+	if want := `[{"a":"1","b":2},{"s":null},{"fetch":[3]}]`; string(got.Result) != want {
+		t.Errorf("got %s, want %s", got.Result, want)
 	}
 }
 

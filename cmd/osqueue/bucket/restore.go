@@ -433,6 +433,11 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 			return nil, fmt.Errorf("keep a copy of the present document: %w", err)
 		}
 	}
+	if !r.inPlace() {
+		if out.Artefacts, out.Missing, err = r.copyArtefacts(ctx, b, bucket, v); err != nil {
+			return nil, err
+		}
+	}
 	c, err := archive.WriteBeginning(ctx, bucket, cluster.DocumentKey, now.object.Version, archive.Beginning{
 		State: v, NowMs: time.Now().UnixMilli(),
 	})

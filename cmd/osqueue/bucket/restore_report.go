@@ -84,12 +84,14 @@ type pausedNames struct {
 
 // restoreWritten is the document that was written.
 type restoreWritten struct {
-	Lineage         string `json:"lineage"`
-	LSN             string `json:"lsn"`
-	Epoch           uint64 `json:"epoch"`
-	Jobs            int    `json:"jobs"`
-	CheckpointBytes int64  `json:"baseBytes,omitzero"`
-	Copy            string `json:"copy,omitzero"` // the key of the copy of the replaced document
+	Lineage         string   `json:"lineage"`
+	LSN             string   `json:"lsn"`
+	Epoch           uint64   `json:"epoch"`
+	Jobs            int      `json:"jobs"`
+	CheckpointBytes int64    `json:"baseBytes,omitzero"`
+	Artefacts       int      `json:"artefacts,omitzero"` // that were copied
+	Missing         []string `json:"missing,omitzero"`   // artefacts of jobs that the source does not have
+	Copy            string   `json:"copy,omitzero"`      // the key of the copy of the replaced document
 }
 
 // restoreRows returns the figures of up to three states, by type and status, and then those of other parts.

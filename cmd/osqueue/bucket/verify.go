@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
+	"osqueue/fsm/artefacts"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -197,14 +199,16 @@ type verifyReport struct {
 	// references are known.
 	Unreadable bool `json:"unreadable,omitzero"`
 
-	Checkpoints    int    `json:"checkpoints"` // checked objects, as the following fields
-	Segments       int    `json:"segments"`
-	SegmentIndexes int    `json:"segmentIndexes"`
-	Entries        uint64 `json:"entries"`
-	Bytes          int64  `json:"bytes"`  // of the segments
-	Strays         int    `json:"strays"` // unreferenced objects
-	Gone           int    `json:"gone"`   // objects that were collected during the check
-	OK             bool   `json:"ok"`
+	Checkpoints    int      `json:"checkpoints"` // checked objects, as the following fields
+	Segments       int      `json:"segments"`
+	SegmentIndexes int      `json:"segmentIndexes"`
+	Entries        uint64   `json:"entries"`
+	Bytes          int64    `json:"bytes"` // of the segments
+	Artefacts      int      `json:"artefacts,omitzero"`
+	Strays         int      `json:"strays"`           // unreferenced objects
+	Unknown        []string `json:"unknown,omitzero"` // objects of artefacts that the newest state does not have
+	Gone           int      `json:"gone"`             // objects that were collected during the check
+	OK             bool     `json:"ok"`
 
 	Spans    []storedSpan   `json:"spans"` // the states that can be restored
 	Defects  []defect       `json:"defects"`
@@ -233,6 +237,7 @@ func reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
 		Document: r.Key, LSN: r.LSN.String(), Checkpoints: r.Checkpoints,
 		Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
+		Artefacts: r.Artefacts, Unknown: r.Unknown,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
 	}
@@ -251,6 +256,8 @@ func reportOf(r *archive.Report) *verifyReport {
 // consequence describes the effect of a problem.
 func consequence(r *archive.Report, p *archive.Problem) string {
 	switch {
+	case strings.HasPrefix(p.Key, artefacts.Prefix):
+		return "The job that has it cannot be run as it was submitted, or its result is lost."
 	case !p.Named:
 		return "Earlier states that need it cannot be restored. The newest one does not need it."
 	case p.Key == r.Key:
@@ -288,6 +295,12 @@ func (p *verifyReport) print(g *view.Globals, url string) error {
 	}
 	if p.Strays+p.Gone > 0 {
 		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", view.Plural(p.Strays, "object"), p.Gone)})
+	}
+	if p.Artefacts > 0 {
+		rows = append(rows, []string{"artefacts", view.Plural(p.Artefacts, "artefact") + " of jobs; only their sizes are compared"})
+	}
+	for _, key := range p.Unknown[:min(len(p.Unknown), defectsMost)] {
+		rows = append(rows, []string{"unknown", key + ": the newest state has no such artefact"})
 	}
 	for _, s := range p.Spans {
 		rows = append(rows, []string{"restorable", s.text(view.LocalTime)})
@@ -347,6 +360,9 @@ func (p *verifyReport) outcomeText(url string) string {
 
 // adviceText describes the next step for defects.
 func (p *verifyReport) adviceText(url string) string {
+	if !slices.ContainsFunc(p.Defects, func(d defect) bool { return !strings.HasPrefix(d.Key, artefacts.Prefix) }) {
+		return "A repair cannot make artefacts: put their objects back from a copy of the bucket.\n"
+	}
 	url = view.ShellWord(url)
 	var b strings.Builder
 	if p.Unreadable {

@@ -49,7 +49,7 @@ while the batch is open, that is until all of its jobs have ended. A batch witho
 is open until jobs are added and have ended.
 
 With --callback-type a job is enqueued when all jobs of the batch have ended; with
---callback-on completed only if all of them completed.
+--callback-on completed only if all of them completed; with failed as soon as one is dead.
 
 ` + view.BackoffHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
@@ -69,7 +69,7 @@ With --callback-type a job is enqueued when all jobs of the batch have ended; wi
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key create the batch once")
 	flags.StringVar(&f.callbackType, "callback-type", "", "type of the callback job, which is enqueued when all jobs have ended")
 	flags.StringVar(&f.callbackPayload, "callback-payload", "", "payload of the callback job, JSON")
-	view.ChoiceVar(cmd, &f.callbackOn, "callback-on", "ended or completed (default ended)", v1.CallbackEnded, v1.CallbackCompleted)
+	view.ChoiceVar(cmd, &f.callbackOn, "callback-on", "ended, completed or failed (default ended)", v1.CallbackEnded, v1.CallbackCompleted, v1.CallbackFailed)
 	f.bind(flags)
 	return cmd
 }

@@ -58,6 +58,7 @@ type changeRun struct {
 	only    string // the one status that is meant, also of jobs that are named; "": no matter
 	yes     bool
 	payload string // that the retried job gets; "": its own
+	fresh   bool   // the retried jobs lose their steps and signals
 }
 
 func (r *changeRun) bind(cmd *cobra.Command) {
@@ -65,6 +66,9 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
 	flags.Var(view.From(&r.filter.Limit, 0), "limit", "maximum number of jobs to change (default: all that match the filter)")
+	if r.change == retryJobs {
+		flags.BoolVar(&r.fresh, "fresh", false, "the jobs that are named lose what their attempts have stored, and the signals that they were sent")
+	}
 	if r.only == v1.StatusDead && r.change == retryJobs {
 		flags.StringVar(&r.payload, "payload", "", "new payload of the one job that is retried, as JSON")
 	}
@@ -92,6 +96,8 @@ func (r *changeRun) check(ids []string) error {
 		return view.Usagef("give ids or a filter, not both")
 	case len(ids) == 0 && !filtered:
 		return view.Usagef("no jobs given: give ids, or a filter: --type, --tag, --all… (see --help)")
+	case r.fresh && (len(ids) == 0 || r.payload != ""):
+		return view.Usagef("--fresh is for jobs that are named, without --payload")
 	case r.payload != "" && len(ids) != 1:
 		return view.Usagef("--payload is for one job: give its id")
 	case f.All && f.Named():
@@ -104,14 +110,18 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 	if err := r.checkOnly(ctx, c, ids); err != nil {
 		return err
 	}
-	if len(ids) == 1 {
+	if len(ids) == 1 && !r.fresh {
 		got, err := r.changeOne(ctx, c, ids[0])
 		if err != nil {
 			return err
 		}
 		return showChange(r.g, r.change, got)
 	}
-	changes, err := r.change.many(c, ctx, ids)
+	many := r.change.many
+	if r.fresh {
+		many = (*client.Client).RetryFresh
+	}
+	changes, err := many(c, ctx, ids)
 	refused := 0
 	for _, one := range changes {
 		if one.Tag != "" {

@@ -12,7 +12,7 @@
 //     await.go waits for the end of one job, also for job wait.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
 //     refuse a type or batch that does not exist (queue.go).
-//   - queue with stats, limit, cron, batch, hook and events have a file each.
+//   - queue with stats, limit, cron, batch, flow (flows.go), hook and events have a file each.
 //   - drop writes jobs into the inbox of a bucket, without a cluster (drop.go).
 package queue
 
@@ -36,6 +36,7 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newCronCommand(g),
 		newHookCommand(g),
 		newBatchCommand(g),
+		newFlowCommand(g),
 		newEventsCommand(g),
 		g.Read(newStatsCommand(g)),
 	}

@@ -18,7 +18,7 @@ import (
 // eventKinds are the kinds that a filter accepts.
 var eventKinds = []string{
 	v1.EventEnqueued, v1.EventDue, v1.EventUnblocked, v1.EventClaimed, v1.EventCompleted, v1.EventFailed,
-	v1.EventLeaseExpired, v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventEdited, v1.EventCancelled, v1.EventExpired,
+	v1.EventLeaseExpired, v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventEdited, v1.EventSignalled, v1.EventSuspended, v1.EventCancelled, v1.EventExpired,
 	v1.EventRetried, v1.EventProgress, v1.EventRemoved,
 	v1.EventBrokerRegistered, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventWorkerSet, v1.EventQueueSet, v1.EventLimitSet,
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,

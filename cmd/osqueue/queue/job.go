@@ -21,19 +21,18 @@ func newJobCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("job", "List, show, wait for, change, cancel, retry and delete jobs",
 		"Lists, shows and changes jobs, and waits for them.")
 	cmd.AddCommand(
-		g.Read(newJobShowCommand(g)), g.Read(newJobListCommand(g)), newJobWaitCommand(g), g.At(newJobLogsCommand(g)), g.Read(newJobGraphCommand(g)),
-		newJobSetCommand(g), newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
+		g.Read(newJobShowCommand(g)), newJobGetCommand(g), g.Read(newJobListCommand(g)), newJobWaitCommand(g), g.At(newJobLogsCommand(g)), g.Read(newJobGraphCommand(g)),
+		newJobSetCommand(g), newJobSignalCommand(g), newJobLinkCommand(g), newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd
 }
 
 func newJobShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show ID",
-		Aliases: []string{"get"},
-		Short:   "Show a job",
-		Long: `Shows a job: its status, its payload, its result, the log of the attempt that
-completed it, and the attempts that failed.`,
+		Use:   "show ID",
+		Short: "Show a job",
+		Long: `Shows a job: its status, its payload, its result, its artefacts, the log of the attempt
+that completed it, and the attempts that failed.`,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
 		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
 			job, err := readJob(ctx, g, c, args[0])

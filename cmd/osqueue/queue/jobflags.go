@@ -153,9 +153,16 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	if in.Headers != nil {
 		job.Headers = in.Headers
 	}
-	if in.After != nil {
-		job.After = in.After
+	if in.Artefacts != nil {
+		job.Artefacts = in.Artefacts
 	}
+	if in.After != nil || in.AfterNames != nil {
+		job.After, job.AfterNames = in.After, in.AfterNames
+	}
+	if in.AfterBatches != nil {
+		job.AfterBatches = in.AfterBatches
+	}
+	job.Step = cmp.Or(in.Step, job.Step)
 	return job
 }
 
@@ -181,11 +188,14 @@ type submitFlags struct {
 	startBefore  view.Time
 	delay        time.Duration
 	after        []string
+	afterBatches []string
 	afterFailure string
 	batch        string
+	step         string
 	key          string // idempotency key
 	text         bool
 	file         string
+	payloadFile  string
 	wait         bool
 	waitFor      time.Duration
 	keepOrder    bool
@@ -220,9 +230,10 @@ func (f *submitFlags) bindJob(cmd *cobra.Command) {
 	view.TimeVar(flags, &f.runAt, false, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	view.TimeVar(flags, &f.startBefore, false, "start-before", "the job expires if no worker has claimed it by then; as --run-at")
 	f.bind(flags)
-	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
-	view.ChoiceVar(cmd, &f.afterFailure, "after-failure", "block, cancel or run, if a job of --after does not complete (default block)",
-		v1.AfterBlock, v1.AfterCancel, v1.AfterRun)
+	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first, or NAME=ID: the job gets its result under that name (an id that has a = needs a name); may be given several times")
+	flags.StringArrayVar(&f.afterBatches, "after-batch", nil, "id of a batch of which all jobs must complete first; may be given several times")
+	view.ChoiceVar(cmd, &f.afterFailure, "after-failure", "block, cancel, run or only, if a job of --after does not complete (default block)",
+		v1.AfterBlock, v1.AfterCancel, v1.AfterRun, v1.AfterOnly)
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 }
 
@@ -235,6 +246,10 @@ func (f *submitFlags) check() error {
 		return view.Usagef("--delay and --run-at exclude each other")
 	case f.unique.Key != "" && f.file != "":
 		return view.Usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
+	case f.payloadFile != "" && f.file != "":
+		return view.Usagef("--payload-file is for one job; submit the jobs one by one")
+	case f.payloadFile != "" && f.key != "":
+		return view.Usagef("--payload-file and --idempotency-key exclude each other, because each command uploads the file again; give --id")
 	case f.text && f.file != "" && !f.typed:
 		return view.Usagef("--text with --file needs a type: the lines are payloads then")
 	}
@@ -246,8 +261,26 @@ func (f *submitFlags) job(payload []byte) client.NewJob {
 	job := f.jobFlags.job()
 	job.ID, job.Type, job.Payload = f.id, f.kind, payload
 	job.RunAt, job.Delay, job.StartBefore = f.runAt.At, f.delay, f.startBefore.At
-	job.After, job.AfterFailure, job.BatchID = f.after, f.afterFailure, f.batch
+	job.After, job.AfterNames = named(f.after)
+	job.AfterBatches, job.AfterFailure, job.BatchID, job.Step = f.afterBatches, f.afterFailure, f.batch, f.step
 	return job
+}
+
+// named returns the ids, and the names if one has a name, of values like NAME=ID.
+func named(values []string) (ids, names []string) {
+	any := false
+	for _, v := range values {
+		name, id, found := strings.Cut(v, "=")
+		if !found {
+			name, id = v, v
+		}
+		any = any || found
+		ids, names = append(ids, id), append(names, name)
+	}
+	if !any {
+		return ids, nil
+	}
+	return ids, names
 }
 
 // withKey adds an idempotency key to the writes of ctx, if there is one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,9 +36,13 @@ id, status, and the result or the error; with --json the job, with its line. The
 progress is on stderr. The exit status is 1 if a job did not complete. After Ctrl-C the
 jobs continue; the command prints how to wait for them again, and exits with status 130.
 
+With --payload-file the bytes of a file go into the bucket, and the job gets them as its artefact
+payload: osqueue job get ID prints them, and a worker opens them with Job.Open.
+
 With --after ID the job waits until that job has completed; --after-failure applies if
 that job dies, expires or is cancelled: block (keep waiting, for a retry), cancel (cancel this
-job too) or run (run this job anyway).
+job too), run (run this job anyway) or only (run this job only then, else cancel it). The worker
+of the job gets the results of the jobs that it waited for.
 
 Commands with the same --idempotency-key, or --id, add the jobs once.
 
@@ -54,8 +59,10 @@ Commands with the same --idempotency-key, or --id, add the jobs once.
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	f.bindJob(cmd)
 	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")
+	flags.StringVar(&f.step, "step", "", "name of the job in the batch")
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key add the jobs once")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
+	flags.StringVar(&f.payloadFile, "payload-file", "", "upload a file, of up to 5 GiB, as the artefact payload of the job; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
 	view.PositiveVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
@@ -84,6 +91,9 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 	if err != nil {
 		return err
 	}
+	if err := f.upload(ctx, g, c, &job); err != nil {
+		return err
+	}
 	o := &oneJob{g: g, c: c}
 	p := o.pipeline()
 	p.waitFor = f.waitFor
@@ -100,8 +110,36 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 	return o.run(ctx, p, job)
 }
 
+// upload makes the file of the flags an artefact of a job.
+func (f *submitFlags) upload(ctx context.Context, g *view.Globals, c *client.Client, job *client.NewJob) error {
+	if f.payloadFile == "" {
+		return nil
+	}
+	in := g.Stdin(ctx)
+	if f.payloadFile != "-" {
+		file, err := os.Open(f.payloadFile)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file // which can seek
+	}
+	if job.ID == "" {
+		job.ID = client.NewID()
+	}
+	a, err := c.Upload(ctx, job.ID, payloadArtefact, in)
+	job.Artefacts = append(job.Artefacts, a)
+	return err
+}
+
+// payloadArtefact is the name of the artefact of --payload-file.
+const payloadArtefact = "payload"
+
 // one returns the job of the flags, with the payload of the argument or of stdin.
 func (f *submitFlags) one(ctx context.Context, g *view.Globals, argument *string) (job client.NewJob, err error) {
+	if f.payloadFile != "" && argument == nil {
+		return f.job(nil), nil
+	}
 	text, present, err := readPayload(ctx, g, argument)
 	if err != nil {
 		return job, err

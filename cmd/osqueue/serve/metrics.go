@@ -150,6 +150,7 @@ var (
 
 	descJobs        = desc("jobs", "Jobs by status.", "status")
 	descBytes       = desc("jobs_bytes", "Size of what --max-bytes counts.")
+	descStuck       = desc("jobs_stuck", "Blocked jobs that keep waiting for a job or batch that has failed, once for each of these.")
 	descEnded       = desc("jobs_ended_total", "Jobs that ended since the queue exists, by how; those that expired count as cancelled.", "status")
 	descBuild       = desc("build_info", "Always 1; the label is the version.", "version")
 	descClockOffset = desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node")
@@ -170,6 +171,7 @@ func nodeCollector(node *cluster.Node) collect {
 		}
 		ever := v.Meta()
 		out.gauge(descBytes, float64(v.Bytes()))
+		out.gauge(descStuck, float64(v.Stuck()))
 		out.counter(descEnded, float64(ever.CompletedTotal), fsm.Completed.String())
 		out.counter(descEnded, float64(ever.DeadTotal), fsm.Dead.String())
 		out.counter(descEnded, float64(ever.CancelledTotal), fsm.Cancelled.String())

@@ -268,6 +268,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: unlessAuto(o.pastMemory, shareOf(host.Memory(), pastShare))})
 	s.api = api.New(core.Config{
 		Past:            s.past,
+		Objects:         s.throttle,
 		Security:        s.securityOfAPI(o),
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
 		Hooks:           sender,

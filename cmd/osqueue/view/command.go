@@ -120,7 +120,7 @@ func usageFlags(cmd *cobra.Command, err error) error {
 // directory.
 var (
 	fileFlags = []string{
-		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "hook-ca", "hook-key-file", "key", "keys", "roles-file",
+		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "payload-file", "hook-ca", "hook-key-file", "key", "keys", "out", "roles-file",
 		"sandbox-ro", "secret-file", "tls-ca", "tls-ca-key", "tls-cert", "tls-key", "token-file",
 	}
 	directoryFlags = []string{"copy-to", "data", "dir", "sandbox-dir"}

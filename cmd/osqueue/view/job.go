@@ -44,6 +44,7 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"limits", strings.Join(j.Limits, " ")},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"batch", j.BatchID},
+		[]string{"step", j.Step},
 		[]string{"cron", j.Cron},
 		[]string{"cron time", ClockTime(j.CronAt)},
 		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
@@ -53,6 +54,7 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		[]string{"revision", CountOrNone(j.Revision)},
 		[]string{"payload", jsonText(j.Payload)},
 		[]string{"result", jsonText(j.Result)},
+		[]string{"artefacts", artefactsText(j.Artefacts)},
 		[]string{"log", PlainOrSealed(j.Log)},
 		[]string{"last error", PlainOrSealed(j.LastError)},
 	)...)
@@ -63,10 +65,28 @@ func JobRows(j v1.Job, noWorker bool) [][]string {
 		rows = append(rows, []string{"reported", fmt.Sprintf("%s  attempt %d  %s", ClockTime(p.At), p.Attempt,
 			progressText(&v1.Progress{Percent: p.Percent, Message: p.Message}))})
 	}
+	for _, s := range j.Steps {
+		rows = append(rows, []string{"stored", s.Name + "  " + jsonText(s.Value)})
+	}
+	for _, s := range j.Signals {
+		rows = append(rows, []string{"signal", strings.TrimSpace(ClockTime(s.At) + "  " + s.Name + "  " + jsonText(s.Value))})
+	}
 	for _, a := range j.History {
 		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
 	}
 	return rows
+}
+
+// artefactsText lists artefacts with their sizes.
+func artefactsText(all []v1.Artefact) string {
+	lines := make([]string, len(all))
+	for i, a := range all {
+		lines[i] = fmt.Sprintf("%s (%s)", PlainLine(a.Name), BytesText(a.Size))
+		if a.Sealed {
+			lines[i] = fmt.Sprintf("%s (%s, encrypted)", PlainLine(a.Name), BytesText(a.Size))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func actionText(a v1.JobAction) string {
@@ -80,6 +100,9 @@ func actionText(a v1.JobAction) string {
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
 		return v1.StatusWord(j.Status) + " (cancellation requested at " + ClockTime(j.CancelAt) + ")"
+	}
+	if j.Awaits != "" {
+		return v1.StatusWord(j.Status) + " (waits for the signal " + j.Awaits + ")"
 	}
 	if j.WaitsForLimit != "" {
 		return v1.StatusWord(j.Status) + " (waits for the limit " + j.WaitsForLimit + ")"

@@ -56,7 +56,7 @@ func (f *workerFlags) bind(all *pflag.FlagSet) {
 	flags.StringArrayVar(&f.httpHeaders, "http-header-file", nil, "TYPE=FILE with lines NAME: VALUE, headers for the service of --http, such as Authorization: every user of the machine can read the command line; may be given several times")
 	flags.StringArrayVar(&f.python, "python", nil, "TYPE of jobs that are Python functions; may be given several times")
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs whose payload is a command; may be given several times")
-	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: effect of an exit status of --exec; * is all others")
+	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, suspend, retry or retry:DELAY: effect of an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) that is not public, but whose services may be called")
 	view.SpanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "maximum time of a service for a job")
 	flags.Var(view.From(&f.concurrency, 1), "concurrency", "maximum number of running jobs (default: number of CPUs)")
