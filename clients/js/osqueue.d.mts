@@ -33,13 +33,34 @@ export interface JobMembers {
   uniqueMs?: number;
   /** Ids of jobs that must complete first. */
   after?: string[];
-  afterFailure?: "block" | "cancel" | "run";
+  afterFailure?: "block" | "cancel" | "run" | "only";
+  /** Ids of batches whose jobs must have ended first. */
+  afterBatches?: string[];
   batchId?: string;
 }
 
 export interface NewJob extends JobMembers {
   type: string;
   payload?: unknown;
+}
+
+/** What `edit` changes. */
+export interface EditMembers {
+  payload?: unknown; priority?: number; runAt?: number; delayMs?: number; tags?: string[]; limits?: string[];
+  maxAttempts?: number;
+  /** Retries a job that is dead, cancelled or expired. */
+  retry?: boolean;
+  /** The revision that the job must have: the number of its edits. */
+  revision?: number;
+}
+
+/** A batch as `batch` and `waitBatch` return it. */
+export interface BatchState {
+  id: string;
+  /** Is there when all jobs have ended. */
+  endedAt?: number;
+  total: number; pending: number; completed: number; dead: number; cancelled: number;
+  [member: string]: any;
 }
 
 /** Recognises a call that is made again within 24 h, also by another process. */
@@ -96,8 +117,18 @@ export class Snooze extends Error {
   constructor(ms: number);
 }
 
+/** What a suspended job waits for: a time and a signal before it, or the end of a batch. */
+export type Until = { forMs: number; signal?: string } | { batchId: string };
+
+/** Thrown by `sleep`, `waitSignal` and `waitChildren` of a job that has to wait. A handler must let it pass: the
+ *  attempt ends without being counted, and the worker is free. */
+export class Suspend extends Error {
+  constructor(until: Until);
+  until: Until;
+}
+
 /** What a client did with a job. */
-export type Event = "enqueued" | "claimed" | "completed" | "failed" | "released";
+export type Event = "enqueued" | "claimed" | "completed" | "failed" | "released" | "suspended";
 
 /** The nodes of one cluster. Make one and share it. */
 export class Client {
@@ -118,6 +149,19 @@ export class Client {
   stats(options?: { types?: boolean }): Promise<{ [figure: string]: any }>;
   /** A job that runs is cancelled when its worker has ended the attempt. */
   cancel(id: string, options?: Keyed): Promise<Status>;
+  /** Changes a job that waits; with retry also one that is dead, cancelled or expired. */
+  edit(id: string, members: EditMembers & Keyed): Promise<{ status: Status; revision: number; [member: string]: any }>;
+  /** Enqueues jobs that run after each other, all or none, and returns the id of their batch. `steps` has them by the
+   *  name of the step; `after` has names of earlier steps, whose results the job gets as its `parents`. The id of a
+   *  job is that of the batch, a point and the name. */
+  flow(steps: { [name: string]: NewJob }, options?: { id?: string }): Promise<string>;
+  batch(id: string): Promise<BatchState>;
+  /** Waits until all jobs of a batch have ended, however they have. The tag "timeout": they have not. */
+  waitBatch(id: string, timeoutMs?: number): Promise<BatchState>;
+  /** Sends a signal to a job that has not ended. The job gets a signal with the same id once. */
+  sendSignal(job: string, name: string, value?: unknown, options?: { id?: string }): Promise<Status>;
+  /** Makes a link by which anybody may send the job that signal, once. `path` is that of a page on any node. */
+  makeLink(job: string, signal: string, forMs?: number): Promise<{ path: string; until: number }>;
   /** Leases jobs to the worker of that name. Within a minute the same `request` gets the same jobs again. */
   claim(worker: string, options?: {
     types?: string[]; max?: number; waitMs?: number; leaseMs?: number; request?: string; withinMs?: number;
@@ -139,6 +183,11 @@ export class Client {
   report(job: Job, action: "fail",
     body?: { error?: string; class?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
   report(job: Job, action: "release", body?: { delayMs?: number }): Promise<unknown>;
+  report(job: Job, action: "suspend", body: Until): Promise<unknown>;
+  /** Stores a step of a claimed job, and returns the value that the job has: the first of that name. */
+  storeStep(job: Job, name: string, value: unknown): Promise<any>;
+  /** Enqueues jobs as a batch with that id, whose parent is a claimed job. */
+  addChildren(job: Job, id: string, jobs: NewJob[]): Promise<void>;
   /** Lets no job start for so long under a limit of the job. */
   throttle(job: Job, limit: string, forMs: number): Promise<unknown>;
   /** The number of jobs by event, and the time from claims to reports. */
@@ -150,9 +199,18 @@ export class Client {
 /** A part of what a running job has logged. */
 export type LogPart = { jobId: string; token: number; offset: number; text: string };
 
+/** A job that another one runs after. */
+export interface Parent {
+  name: string; jobId: string; status?: Status;
+  result?: any;
+  /** The size of a result that is too large to be here: `get` has it. */
+  resultBytes?: number;
+}
+
 /** A claimed job. */
 export class Job {
-  constructor(worker: string, raw: { [member: string]: any });
+  /** Without a client, as in a test of a handler, steps are not stored. */
+  constructor(worker: string, raw: { [member: string]: any }, client?: Client);
   worker: string;
   /** All that the server said. */
   raw: { [member: string]: any };
@@ -162,6 +220,8 @@ export class Job {
   attempts: number;
   /** By a heartbeat before it starts: it is the last attempt, and the claim had `confirms`. */
   confirm: boolean;
+  /** The jobs that it was enqueued to run after, by their names, steps or ids. */
+  parents: { [name: string]: Parent };
   /** Of the producer, such as traceparent. */
   headers: { [name: string]: string };
   /** The time of the claim, by performance.now(). */
@@ -181,6 +241,17 @@ export class Job {
   log(text: string): void;
   /** What was logged from that byte on, for `sendLogs`. */
   part(offset?: number): LogPart | undefined;
+  /** Calls fn once for the job, over all its attempts and retries, and returns its result, JSON of up to 64 KiB. If an
+   *  attempt ends while fn runs, fn is called again: let it use the job's id and the name as idempotency key. */
+  step<T>(name: string, fn: () => T | Promise<T>): Promise<T>;
+  /** Resolves when so long has passed since the job first came here; until then it throws a Suspend. */
+  sleep(ms: number): Promise<void>;
+  /** The value of the first signal of that name; until there is one it throws a Suspend. Tag "timeout": none came. */
+  waitSignal(name: string, timeoutMs: number): Promise<any>;
+  /** Adds jobs as a batch of this one, once over all its attempts. */
+  addChildren(name: string, jobs: Iterable<NewJob>): Promise<void>;
+  /** The children when all have ended, however they have; until then it throws a Suspend. */
+  waitChildren(name: string): Promise<JobState[]>;
   end(why: "cancelled" | "stopping" | "lost"): void;
 }
 

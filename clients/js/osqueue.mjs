@@ -16,8 +16,8 @@ import { inspect } from "node:util";
 
 const SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"; // without OSQUEUE_SERVERS
 const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out"];
-const EVENTS = ["enqueued", "claimed", "completed", "failed", "released"];
-const ENDS = { complete: "completed", fail: "failed", release: "released" };
+const ENDS = { complete: "completed", fail: "failed", release: "released", suspend: "suspended" };
+const EVENTS = ["enqueued", "claimed", ...Object.values(ENDS)];
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const LOOPBACK = /^(https?:\/\/)?(localhost|127\.[0-9.]+|\[::1\]):/;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
@@ -47,6 +47,12 @@ export class Failure extends Error { constructor(text, how = {}) { super(text); 
 
 /** Thrown by a handler that cannot do the job yet: it runs again after ms, and the attempt does not count. */
 export class Snooze extends Error { constructor(ms) { super(`snoozed for ${ms} ms`); this.how = { delayMs: ms }; } }
+
+/** Thrown by `sleep`, `waitSignal` and `waitChildren` of a job that has to wait: a handler lets it pass, and the
+ *  attempt ends without being counted. */
+export class Suspend extends Error {
+  constructor(until) { super(`suspended: ${JSON.stringify(until)}`); this.until = until; }
+}
 
 /** The servers, CA (PEM) and token: as given, else of the environment, else of a context. One that is not named counts
  *  only if the servers are its own: its token must not reach another cluster. */
@@ -138,11 +144,47 @@ export class Client {
     return (await this.#call(["jobs", id, "cancel"], { body: {}, key })).status;
   }
 
+  /** Changes a job that waits, or with retry: true one that has ended badly; with a `revision` only if it is that. */
+  edit(id, { key = randomUUID(), ...body }) { return this.#call(["jobs", id], { body, method: "PATCH", key }); }
+
+  /** Enqueues jobs that run after each other, all or none, and returns the id of their batch. `steps` has them by the
+   *  name of the step; `after` has names of earlier ones. The id of a job: that of the batch, a point, and the name. */
+  async flow(steps, { id = randomUUID() } = {}) {
+    const of = (name) => `${id}.${name}`;
+    const jobs = Object.entries(steps).map(([step, { after = [], ...job }]) =>
+      ({ ...job, id: of(step), step, after: after.map(of), afterNames: after }));
+    const { batchId } = await this.#call(["batches"], { body: { id, jobs } });
+    return this.#count("enqueued", jobs.map(() => undefined), batchId);
+  }
+
+  /** The figures of a batch as they are now; `endedAt` is there when all of its jobs have ended. */
+  batch(id) { return this.#call(["batches", id]); }
+
+  /** Waits until all jobs of a batch have ended, however they have. The tag "timeout" of an error: they have not. */
+  async waitBatch(id, timeoutMs = Infinity) {
+    for (let end = now() + timeoutMs, pause = 50; ; pause = Math.min(pause * 2, 1000)) {
+      const batch = await this.batch(id);
+      if (batch.endedAt) return batch;
+      if (now() >= end) throw new QueueError(`${batch.pending} jobs of the batch ${id} have not ended`, 0, "timeout");
+      await sleep(Math.min(pause, Math.max(0, end - now())));
+    }
+  }
+
+  /** Sends a signal to a job that has not ended; returns its status. It gets a signal with the same `id` once. */
+  async sendSignal(job, name, value, { id = randomUUID() } = {}) {
+    return (await this.#call(["jobs", job, "signals", name], { body: { value, id } })).status;
+  }
+
+  /** Makes a link, valid for a week or so long, by which anybody may send the job that signal, once. */
+  makeLink(job, signal, forMs = 0) {
+    return this.#call(["jobs", job, "links"], { body: { signal, forMs: Math.round(forMs) } });
+  }
+
   /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
   async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs, ...how } = {}) {
     const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request, ...how };
     const { jobs } = await this.#call(["jobs", "claim"], { body, waitMs, withinMs });
-    const claimed = jobs.map((j) => new Job(worker, j));
+    const claimed = jobs.map((j) => new Job(worker, j, this));
     return this.#count("claimed", claimed, claimed);
   }
 
@@ -158,10 +200,25 @@ export class Client {
     return (await this.#call(["jobs", "logs"], { body, waitMs, withinMs })).jobs;
   }
 
-  /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release" with delayMs. */
+  /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, "release" with delayMs, or
+   *  "suspend" with forMs, signal or batchId. */
   async report(job, action, body = {}) {
     const how = { body: { ...body, workerId: job.worker, token: job.token } };
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
+  }
+
+  /** Stores a step of a claimed job, and returns the value that the job has: the first of that name. */
+  async storeStep(job, name, value) {
+    const body = { name, value: value ?? null, workerId: job.worker, token: job.token };
+    const stored = await this.#call(["jobs", job.id, "steps"], { body });
+    return stored.duplicate ? stored.value ?? null : parse(JSON.stringify(body.value), this.#number);
+  }
+
+  /** Enqueues jobs as a batch with that id, whose parent is a claimed job. */
+  async addChildren(job, id, jobs) {
+    const parent = { jobId: job.id, token: job.token };
+    await this.#call(["batches"], { body: { id, jobs: jobs.map((j) => withId(j)), workerId: job.worker, parent } });
+    this.#count("enqueued", jobs.map(() => undefined));
   }
 
   /** Lets no job start for so long under one of the limits of the job, as for an API that has answered 429. */
@@ -293,14 +350,16 @@ const withId = (job, key) => (key ? job : { ...job, id: job.id ?? randomUUID() }
 
 /** A claimed job. When `signal` is aborted the handler is to end; `why` is cancelled, stopping, or lost. */
 export class Job {
-  #stop = new AbortController();
-  constructor(worker, raw) {
+  #stop = new AbortController(); #client; #steps; #sleeps = 0;
+  constructor(worker, raw, client) {
     if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
     const { jobId: id, type = "", payload, attempts, headers = {}, leaseMs, leaseAgeMs: age = 0, token } = raw;
     const { signal } = this.#stop, began = now();
     Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
     this.confirm = raw.confirm === true; // by a heartbeat, before it starts
     Object.assign(this, { began, why: "", settled: false, renewed: began - age, due: began - age + leaseMs / 3 });
+    this.parents = Object.fromEntries((raw.parents ?? []).map((p) => [p.name, p])); // the jobs before it
+    [this.#client, this.#steps] = [client, new Map((raw.steps ?? []).map((s) => [s.name, s.value]))];
     this.output = { kept: Buffer.alloc(0), written: 0, followed: undefined }; // of `log`
   }
 
@@ -329,6 +388,66 @@ export class Job {
     while ((kept[start - first] & 0xc0) === 0x80) start++; // within a character
     const text = kept.subarray(start - first).toString();
     return text ? { jobId: this.id, token: this.token, offset: start, text } : undefined;
+  }
+
+  /** Calls fn() once for the job, over all its attempts and retries, and returns its result, JSON of ≤ 64 KiB. If an
+   *  attempt ends while fn runs, fn is called again: let it use the job's id and the name as idempotency key. */
+  async step(name, fn) {
+    if (!this.#steps.has(name)) this.#steps.set(name, await this.#store(name, await fn()));
+    return this.#steps.get(name);
+  }
+
+  async #store(name, value) {
+    while (this.#client) { // without one a test runs the handler alone
+      try { return await this.#client.storeStep(this, name, value); } catch (e) {
+        const failed = e instanceof QueueError;
+        if (failed && (e.leaseLost || this.why)) throw e;
+        if (!failed || e.refused) throw new Failure(`the step ${name}: ${e.message}`, { retryable: false });
+        await sleep(500);
+      }
+    }
+    return value;
+  }
+
+  /** What is left of a time that began when the job first came here. It is sent, not the end: the clock of the cluster
+   *  may be ahead of this one, and would give the job back at once. */
+  async #rest(name, ms) { return await this.step(name, () => Date.now() + Math.round(ms)) - Date.now(); }
+
+  /** Resolves when so long has passed since the job first came here; until then it throws a Suspend. A job that sleeps
+   *  several times must do so in the same order in each attempt. */
+  async sleep(ms) {
+    const forMs = await this.#rest(`sleep:${++this.#sleeps}`, ms);
+    if (forMs > 0) throw new Suspend({ forMs });
+  }
+
+  /** Returns the value of the first signal of that name, also one that came before; until there is one it throws a
+   *  Suspend. The tag "timeout" of an error: none has come so long after the job first came here. */
+  async waitSignal(name, timeoutMs) {
+    const kept = `signal:${name}`, came = this.raw.signals?.find((s) => s.name === name);
+    if (came || this.#steps.has(kept)) return this.step(kept, () => came.value ?? null);
+    const forMs = await this.#rest(`wait:${name}`, timeoutMs);
+    if (forMs <= 0) throw new QueueError(`the signal ${name} did not come in time`, 0, "timeout");
+    throw new Suspend({ forMs, signal: name });
+  }
+
+  /** Adds jobs, with the members of `submitMany`, as a batch of this one, once over all its attempts. */
+  async addChildren(name, jobs) {
+    await this.step(`children:${name}`, async () => {
+      const batch = `${this.id}.${name}`;
+      const children = Array.from(jobs, (j, i) => ({ ...j, id: j.id ?? `${batch}.${i}` }));
+      await this.#client?.addChildren(this, batch, children);
+      return children.map((j) => j.id);
+    });
+  }
+
+  /** Returns the children that were added under the name when all have ended, however they have; until then it throws a
+   *  Suspend. */
+  async waitChildren(name) {
+    const batchId = `${this.id}.${name}`, ids = this.#steps.get(`children:${name}`);
+    if (!ids) throw new Failure(`the job has no children ${name}: call addChildren first`, { retryable: false });
+    if (!this.#client) return [];
+    if (!(await this.#client.batch(batchId)).endedAt) throw new Suspend({ batchId });
+    return Promise.all(ids.map((id) => this.#client.get(id)));
   }
 
   /** Tells the handler to end; the first reason stays. */
@@ -404,12 +523,13 @@ export class Worker {
       if (job.confirm) await this.#confirm(job);
       JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
     } catch (e) {
-      const snoozed = e instanceof Snooze;
+      const snoozed = e instanceof Snooze, waits = e instanceof Suspend && e.until;
       action = snoozed || ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
       const text = job.why === "cancelled" ? job.why : e instanceof Failure ? e.message : inspect(e);
       body = action === "release" ? {} :
         { error: text.slice(0, 8000), retryable: Boolean(retryable), class: e?.constructor?.name };
+      if (waits && action === "fail") [action, body] = ["suspend", waits];
       if (delayMs != null && (snoozed || action === "fail")) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
     const rest = job.output.followed !== undefined && job.part(job.output.followed);
@@ -430,9 +550,10 @@ export class Worker {
         this.log(`${job}: ${e.message}`);
         if ([401, 403].includes(e.status)) { // the job has its result, and nodes may accept the token again
           if (job.why !== "lost" && !this.#over) await sleep(500); else this.#held.delete(job);
-        } else if (e.refused && !e.leaseLost && action === "complete")
-          [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
-        else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end
+        } else if (e.refused && !e.leaseLost && ["complete", "suspend"].includes(action)) {
+          const error = `the ${action === "suspend" ? "suspension" : "result"} was refused: ${e.message}`;
+          [action, body] = ["fail", { error, retryable: false }];
+        } else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end
         else if (!this.#over) await sleep(500); else return;
       }
     }

@@ -13,7 +13,8 @@ from urllib.parse import quote, urlsplit
 SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"  # without OSQUEUE_SERVERS
 LOST = ("not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out")
 log, now, EVER = logging.getLogger("osqueue"), time.monotonic, float("inf")
-EVENTS, ENDS = ("enqueued", "claimed", "completed", "failed", "released"), ("complete", "fail", "release")
+ENDS = {"complete": "completed", "fail": "failed", "release": "released", "suspend": "suspended"}
+EVENTS = ("enqueued", "claimed", *ENDS.values())
 COUNTER = "# HELP osqueue_client_{0} {1}\n# TYPE osqueue_client_{0} counter\nosqueue_client_{0} {2}\n"
 LOOPBACK = re.compile(r"(https?://)?(localhost|127\.[0-9.]+|\[::1\]):")
 TRACEPARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -42,6 +43,14 @@ class Snooze(Exception):
     def __init__(self, seconds):
         super().__init__("snoozed for %s s" % seconds)
         self.how = {"delayMs": max(0, round(seconds * 1000))}
+
+
+class Suspend(BaseException):
+    """Raised by `sleep`, `wait_signal` and `wait_children` of a job that has to wait. A handler lets it pass, and
+    `except Exception` does: the attempt ends without being counted, and the worker is free."""
+    def __init__(self, **until):
+        super().__init__("suspended: %s" % until)
+        self.how = until
 
 
 SEALED = ("the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with "
@@ -142,13 +151,52 @@ class Client:
         """Takes a job back and returns its status: one that runs is cancelled when its worker has ended the attempt."""
         return self._call("jobs", id, "cancel", want="status", body={}, key=key or str(uuid.uuid4()))
 
+    def edit(self, id, key=None, **members):
+        """Changes a job that waits, or with retry=True one that is dead, cancelled or expired: payload, priority, tags,
+        limits, run_at, delay_ms, max_attempts; with a `revision` only if it is that. Returns status and revision."""
+        return self._call("jobs", id, body=_wire(members), method="PATCH", key=key or str(uuid.uuid4()))
+
+    def flow(self, steps, id=None):
+        """Enqueues jobs that run after each other, all or none, and returns the id of their batch. `steps` has the
+        arguments of `submit` by the name of the step; `after` has names of earlier ones, whose results are in `parents`
+        of the job. The id of a step's job is that of the batch, a point and the name."""
+        id, jobs = id or str(uuid.uuid4()), []
+        for name, step in steps.items():
+            after = step.get("after") or []
+            ids = {"id": "%s.%s" % (id, name), "after": ["%s.%s" % (id, a) for a in after]}
+            jobs.append(_wire(dict(step, step=name, afterNames=after, **ids)))
+        return self._count("enqueued", [None] * len(jobs), self._call("batches", want="batchId",
+                                                                      body={"id": id, "jobs": jobs}))
+
+    def wait_batch(self, id, timeout=EVER):
+        """Waits until all jobs of a batch have ended, however they have, and returns its figures, a dict."""
+        end, pause = now() + timeout, 0.05
+        while True:
+            batch = self.batch(id)
+            if batch.get("endedAt"): return batch
+            if now() >= end: raise TimeoutError("%d jobs of the batch %s have not ended" % (batch["pending"], id))
+            pause = time.sleep(min(pause, max(0.0, end - now()))) or min(pause * 2, 1.0)
+
+    def send_signal(self, job, name, value=None, id=None):
+        """Sends a signal to a job that has not ended, by its id, and returns its status. The job gets a signal with the
+        same `id` once."""
+        body = dict({} if value is None else {"value": value}, id=id or str(uuid.uuid4()))
+        return self._call("jobs", job, "signals", name, want="status", body=body)
+
+    def make_link(self, job, signal, seconds=0.0):
+        """Makes a link, valid for a week or so long, by which anybody may send the job that signal, once. Returns a
+        dict; `path` is that of a page on any node."""
+        body = {"signal": signal, "forMs": round(seconds * 1000)}
+        return self._call("jobs", job, "links", body=body)
+
     def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER, instance="",
               confirms=False):
         """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs.
         Who `confirms` sends a heartbeat for each job with `confirm` before it starts it."""
         body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000), "confirms": confirms,
                 "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4()), "instance": instance}
-        jobs = [Job(worker, j) for j in self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)]
+        jobs = self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)
+        jobs = [Job(worker, j, self) for j in jobs]
         return self._count("claimed", jobs, jobs)
 
     def heartbeat(self, worker, jobs, within=EVER):
@@ -163,10 +211,27 @@ class Client:
         return self._call("jobs", "logs", want="jobs", body=body, wait=wait, within=within)
 
     def report(self, job, action, **body):
-        """Ends a claim. The action is "complete" (result, log), "fail" (error, class, retryable, delayMs) or "release"
-        (delayMs). Its token makes it count once; when the claim is lost there is an Error with lease_lost."""
+        """Ends a claim. The action is "complete" (result, log), "fail" (error, class, retryable, delayMs), "release"
+        (delayMs) or "suspend" (forMs, signal or batchId). Its token makes it count once; when the claim is lost there
+        is an Error with lease_lost."""
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
-        return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
+        return self._count(ENDS[action], [job], answer)
+
+    def store_step(self, job, name, value):
+        """Stores a step of a claimed job, and returns the value that the job has: the first of that name."""
+        body = {"name": name, "value": value, "workerId": job.worker, "token": job.token}
+        answer = self._call("jobs", job.id, "steps", body=body)
+        return answer.get("value") if answer.get("duplicate") else self._decode(json.dumps(value))
+
+    def add_children(self, job, id, jobs):
+        """Enqueues jobs as a batch with that id, whose parent is a claimed job."""
+        parent = {"jobId": job.id, "token": job.token}
+        body = {"id": id, "jobs": [_job(j, None) for j in jobs], "workerId": job.worker, "parent": parent}
+        self._count("enqueued", [None] * len(jobs), self._call("batches", body=body))
+
+    def batch(self, id):
+        """The figures of a batch as they are now, a dict; `endedAt` is not there before all of its jobs have ended."""
+        return self._call("batches", id)
 
     def throttle(self, job, limit, seconds):
         """Lets no job start for so long under one of the limits of the job, as for an API that has answered 429."""
@@ -217,7 +282,7 @@ class Client:
             try:
                 limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
                 status, text = _exchange(server, path, data, headers, limit, self._tls, method)
-                answer = json.loads(text, parse_float=self._parse_float) if text or status >= 300 else {}
+                answer = self._decode(text) if text or status >= 300 else {}
                 if status < 300: return answer[want] if want else answer
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
             except Exception as e:  # no answer, or not a node's
@@ -234,6 +299,8 @@ class Client:
             off = self._term == -2 and data is None and not wait  # a read that no node accepts; the rest may wait
             if off or error.refused or status in (500, 501, 505) and committed == "no" or now() + nap > end: raise error
             pause = time.sleep(nap) or min(pause * 2, 1.0)
+
+    def _decode(self, text): return json.loads(text, parse_float=self._parse_float)
 
     def _pick(self):
         """The leader; while there is none, any node: they forward. All are asked at once, one may hang. If none of the
@@ -279,17 +346,21 @@ def _start(target, *args):
     return thread.start() or thread
 
 
+def _wire(members):
+    return {re.sub("_(.)", lambda m: m.group(1).upper(), k): v for k, v in members.items() if v is not None}
+
+
 def _job(members, key):
     """A job for the wire. Its id is made here, unless the caller's key makes it safe to send it again."""
-    job = {re.sub("_(.)", lambda m: m.group(1).upper(), k): v for k, v in members.items() if v is not None}
+    job = _wire(members)
     return job if key else dict(job, id=job.get("id") or str(uuid.uuid4()))
 
 
 class Job:
     """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all
     that was said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may
-    run it."""
-    def __init__(self, worker, raw):
+    run it. `parents` has the jobs before it, with status and result, by their names."""
+    def __init__(self, worker, raw, client=None):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
         self.confirm = raw.get("confirm", False)  # by a heartbeat, before it starts
@@ -298,6 +369,9 @@ class Job:
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
         self.due = self.renewed + self.lease / 3
         self.logged, self.written, self.followed, self._logging = b"", 0, None, threading.Lock()
+
+        self.parents = {p["name"]: p for p in raw.get("parents", [])}
+        self._client, self._sleeps, self._steps = client, 0, {s["name"]: s["value"] for s in raw.get("steps", [])}
 
     def __str__(self):
         trace = TRACEPARENT.fullmatch(self.headers.get("traceparent", ""))
@@ -319,6 +393,63 @@ class Job:
         while start - first < len(logged) and logged[start - first] & 0xC0 == 0x80: start += 1  # within a character
         text = logged[start - first:].decode()
         return {"jobId": self.id, "token": self.token, "offset": start, "text": text} if text else None
+
+    def step(self, name, fn):
+        """Calls fn() once for the job, over all its attempts and retries, and returns its result, JSON of up to 64 KiB:
+        later attempts get it without a call. If an attempt ends while fn runs, fn is called again: let it use the id
+        of the job and the name as the idempotency key of what it calls."""
+        if name not in self._steps: self._steps[name] = self._store(name, fn())
+        return self._steps[name]
+
+    def _store(self, name, value):
+        while self._client:  # None: a test runs the handler alone
+            try: return self._client.store_step(self, name, value)
+            except (Error, TypeError, ValueError) as e:
+                if isinstance(e, Error) and (e.lease_lost or self.stop.is_set()): raise
+                if getattr(e, "refused", True): raise Failure("the step %s: %s" % (name, e), retryable=False)
+                self.stop.wait(0.5)
+        return value
+
+    def _rest(self, name, seconds):
+        """The milliseconds that are left of a time that began when the job first came here. They are sent, not the end:
+        the clock of the cluster may be ahead of this one, and would give the job back at once."""
+        return self.step(name, lambda: round((time.time() + seconds) * 1000)) - round(time.time() * 1000)
+
+    def sleep(self, seconds):
+        """Returns when so long has passed since the job first came here; until then it raises Suspend. A job that
+        sleeps several times must do so in the same order in each attempt."""
+        self._sleeps += 1
+        rest = self._rest("sleep:%d" % self._sleeps, seconds)
+        if rest > 0: raise Suspend(forMs=rest)
+
+    def wait_signal(self, name, timeout):
+        """Returns the value of the first signal of that name, also one that came before; until there is one it raises
+        Suspend. TimeoutError: none has come so many seconds after the job first came here."""
+        kept = "signal:" + name
+        if kept in self._steps: return self._steps[kept]
+        for signal in self.raw.get("signals", []):
+            if signal["name"] == name: return self.step(kept, lambda: signal.get("value"))
+        rest = self._rest("wait:" + name, timeout)
+        if rest <= 0: raise TimeoutError("the signal %s did not come in time" % name)
+        raise Suspend(forMs=rest, signal=name)
+
+    def add_children(self, name, jobs):
+        """Adds jobs, dicts with the arguments of `submit`, as a batch of this one, once over all its attempts."""
+        def add():
+            batch = "%s.%s" % (self.id, name)
+            children = [dict(j, id=j.get("id") or "%s.%d" % (batch, i)) for i, j in enumerate(jobs)]
+            if self._client: self._client.add_children(self, batch, children)
+            return [j["id"] for j in children]
+        self.step("children:" + name, add)
+
+    def wait_children(self, name):
+        """Returns the children that were added under the name when all have ended, however they have; until then it
+        raises Suspend."""
+        batch, ids = "%s.%s" % (self.id, name), self._steps.get("children:" + name)
+        if ids is None: raise Failure("the job has no children %s: call add_children first" % name, retryable=False)
+        if not self._client: return []
+        if not self._client.batch(batch).get("endedAt"): raise Suspend(batchId=batch)
+        return [self._client.get(id) for id in ids]
 
     def end(self, why="stopping"):
         """Tells the handler to end; the first reason stays."""
@@ -393,6 +524,8 @@ class Worker:
             json.dumps(body, allow_nan=False)
         except Snooze as e:
             action, body = "release", e.how
+        except Suspend as e:
+            action, body = ("release", {}) if job.why in ("stopping", "lost") else ("suspend", e.how)
         except BaseException as e:  # SystemExit, too
             text = "cancelled" if job.why == "cancelled" else _text(e)
             action, body = "fail", dict(getattr(e, "how", {}), error=text, **{"class": type(e).__name__})
@@ -418,8 +551,9 @@ class Worker:
                 log.warning("%s: %s", job, e)
                 if e.status in (401, 403):  # the job has its result, and nodes may accept the token again
                     if job.why == "lost" or self._over.wait(0.5): self._held.discard(job)
-                elif e.refused and not e.lease_lost and action == "complete":
-                    action, body = "fail", {"error": "the result was refused: %s" % e, "retryable": False}
+                elif e.refused and not e.lease_lost and action in ("complete", "suspend"):
+                    what = "result" if action == "complete" else "suspension"
+                    action, body = "fail", {"error": "the %s was refused: %s" % (what, e), "retryable": False}
                 elif e.refused and not body.pop("delayMs", 0): self._held.discard(job)  # its lease will end
                 elif self._over.wait(0.5): return
 

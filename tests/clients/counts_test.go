@@ -9,11 +9,12 @@ import (
 )
 
 const countsWanted = `{
-	"counts": {"enqueued": 3, "claimed": 3, "completed": 1, "failed": 1, "released": 1}, "timed": true,
+	"counts": {"enqueued": 4, "claimed": 4, "completed": 1, "failed": 1, "released": 1, "suspended": 1}, "timed": true,
 	"events": [
-		["enqueued", null, true], ["enqueued", null, true], ["enqueued", null, true],
+		["enqueued", null, true], ["enqueued", null, true], ["enqueued", null, true], ["enqueued", null, true],
 		["claimed", "a", true], ["completed", "a", true],
-		["claimed", "b", true], ["claimed", "b", true], ["failed", "b", true], ["released", "b", true]
+		["claimed", "b", true], ["claimed", "b", true], ["claimed", "b", true],
+		["failed", "b", true], ["released", "b", true], ["suspended", "b", true]
 	],
 	"line": "job ID trace_id=0af7651916cd43dd8448eb211c80319c"
 }`
@@ -32,7 +33,7 @@ func TestCounts(t *testing.T) {
 		if err != nil || len(problems) > 0 {
 			t.Errorf("%v, %v", problems, err)
 		}
-		for _, line := range []string{`osqueue_client_jobs_enqueued_total 3`, `osqueue_client_jobs_failed_total 1`, `osqueue_client_run_seconds_total \d+\.\d`} {
+		for _, line := range []string{`osqueue_client_jobs_enqueued_total 4`, `osqueue_client_jobs_failed_total 1`, `osqueue_client_run_seconds_total \d+\.\d`} {
 			if !regexp.MustCompile("(?m)^" + line).MatchString(metrics) {
 				t.Errorf("there is no %s in\n%s", line, metrics)
 			}

@@ -26,8 +26,8 @@ func lines(t *testing.T, path string) []string {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
-		"clients/python/osqueue.py": 500, "clients/python/README.md": 36,
-		"clients/js/osqueue.mjs": 530, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 205,
+		"clients/python/osqueue.py": 630, "clients/python/README.md": 36,
+		"clients/js/osqueue.mjs": 645, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 275,
 	} {
 		all := lines(t, path)
 		if len(all) > most {
@@ -79,7 +79,7 @@ for (const [name, c] of Object.entries(all))
 		words := strings.Fields(line)
 		body := regexp.MustCompile(`(?ms)^export class ` + words[0] + `\b.*?^}`).FindString(types)
 		var declared []string
-		for _, m := range regexp.MustCompile(`(?m)^  (\w+)\(`).FindAllStringSubmatch(body, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^  (\w+)(?:<T>)?\(`).FindAllStringSubmatch(body, -1) {
 			declared = append(declared, m[1])
 		}
 		slices.Sort(declared)

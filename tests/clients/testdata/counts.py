@@ -13,12 +13,12 @@ def observe(event, job, seconds):
 
 q = Client(observe=observe)
 q.submit("a", headers={"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
-q.submit_many([{"type": "b"}, {"type": "b"}])
+q.submit_many([{"type": "b"}] * 3)
 job = q.claim("w", ["a"])[0]
 line = str(job).replace(job.id, "ID")
 q.report(job, "complete")
-for job, action in zip(q.claim("w", ["b"], max=2), ("fail", "release")):
-    q.report(job, action)
+for job, action, body in zip(q.claim("w", ["b"], max=3), ("fail", "release", "suspend"), ({}, {}, {"forMs": 60000})):
+    q.report(job, action, **body)
 counts = q.counts()
 seconds = counts.pop("run_seconds")
 print(json.dumps({"counts": counts, "timed": seconds > 0, "events": events, "line": line, "metrics": q.metrics()}))
