@@ -29,8 +29,13 @@ func limits(a *actor) []string {
 	return keys
 }
 
-// edit changes a job: mostly the youngest one that had to wait. Half of the edits name a revision, which may be another one.
+// edit changes a job: mostly the youngest one that had to wait. Half of the edits name a revision, which may be another one. Now and
+// then it sends a signal.
 func (l *Load) edit(ctx context.Context, a *actor) {
+	if a.chance(40) {
+		l.signal(ctx, a)
+		return
+	}
 	job, _, ok := l.known.any(a)
 	if last := l.waiting.youngest(); last != "" && a.chance(90) {
 		job, ok = last, true

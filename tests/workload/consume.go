@@ -33,10 +33,12 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 			Worker: op.Worker, Types: op.Types, Max: op.Max, Wait: claimWait, Lease: l.cfg.Lease, RequestID: op.Request,
 		})
 		for _, j := range jobs {
-			op.Jobs = append(op.Jobs, history.Held{
+			held := history.Held{
 				Job: j.ID, Token: j.Token, Attempt: j.Attempt, Type: j.Type, Priority: j.Priority,
 				Lease: history.Time(j.Length), Payload: string(j.Payload),
-			})
+			}
+			remembered(&held, j)
+			op.Jobs = append(op.Jobs, held)
 		}
 		return err
 	})
@@ -82,6 +84,12 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease, limits []
 			l.throttle(ctx, a, lease, limits)
 		}
 	}
+	if a.chance(25) {
+		l.step(ctx, a, lease)
+	}
+	if a.chance(5) {
+		l.attach(ctx, a, lease)
+	}
 	switch n := a.rng.IntN(100); {
 	case n < 1:
 		over := l.cfg.Lease + time.Duration(a.rng.Int64N(int64(l.cfg.Lease)))
@@ -90,6 +98,8 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease, limits []
 		l.fail(ctx, a, lease)
 	case n < 13:
 		l.release(ctx, a, lease)
+	case n < 18:
+		l.suspend(ctx, a, lease)
 	default:
 		l.complete(ctx, a, lease)
 		if a.chance(2) { // and again, as one who has forgotten

@@ -27,6 +27,7 @@ type Load struct {
 	http    *http.Client // of the readers
 	known   known
 	waiting known // jobs that may have had to wait
+	files   known // jobs with artefacts, each with the name of one
 
 	stop, quit context.CancelFunc // of those who ask for work, and of those who do it
 	asking     sync.WaitGroup

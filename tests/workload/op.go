@@ -142,6 +142,16 @@ func (k *known) youngest() string {
 	return k.jobs[(k.next+len(k.jobs)-1)%len(k.jobs)]
 }
 
+// one returns one of the youngest jobs; "" while there are none.
+func (k *known) one(a *actor) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.jobs) == 0 {
+		return ""
+	}
+	return k.jobs[a.rng.IntN(len(k.jobs))]
+}
+
 // any returns one of the youngest jobs and LSNs; ok is false while there are none.
 func (k *known) any(a *actor) (job string, lsn history.LSN, ok bool) {
 	k.mu.Lock()

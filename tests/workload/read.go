@@ -22,6 +22,8 @@ func (l *Load) read(ctx context.Context, a *actor) {
 		return
 	}
 	switch n := a.rng.IntN(100); {
+	case n < 20:
+		l.open(ctx, a)
 	case n < 50:
 		l.readLeader(ctx, a, job)
 	case n < 85:
