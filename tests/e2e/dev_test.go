@@ -219,7 +219,7 @@ func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
 	}
 	next := d.leader(old.NodeID)
 	var job v1.Job
-	if err := json.Unmarshal([]byte(d.run("job", "get", id, "--json")), &job); err != nil || job.Status != v1.StatusUnclaimed {
+	if err := json.Unmarshal([]byte(d.run("job", "show", id, "--json")), &job); err != nil || job.Status != v1.StatusUnclaimed {
 		t.Fatalf("%+v, %v", job, err)
 	}
 	d.eventually("the killed node to be back", func() bool {
@@ -306,7 +306,7 @@ func TestDevAfterItsOwnKill(t *testing.T) {
 	d.eventually("the nodes to end", func() bool { return portsFree(d.http, 2*devNodes) })
 	d.out = clitest.Buffer{}
 	d.start()
-	if got := d.run("job", "get", id); !strings.Contains(got, id) {
+	if got := d.run("job", "show", id); !strings.Contains(got, id) {
 		t.Errorf("%s", got)
 	}
 }
