@@ -101,8 +101,8 @@ func (j Job) deadline(ctx context.Context, name string, d time.Duration) (time.T
 // and WaitChildren say in addition, in a later attempt, that it has come.
 func Suspend(s client.Suspension) error { return &suspendedError{s} }
 
-// suspended returns the error of a handler that waits until a time. The rest of the wait is sent, not the time: the clock of the
-// cluster may be ahead of this one, and would give the job back at once.
+// suspended returns the error of a handler that waits until a time. It sends the rest of the wait, not the time: if the clock of the
+// cluster is ahead of this one, the wait would end at once.
 func suspended(until time.Time, signal string) error {
 	return Suspend(client.Suspension{For: max(time.Until(until), time.Millisecond), Signal: signal})
 }

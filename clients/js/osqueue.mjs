@@ -409,8 +409,8 @@ export class Job {
     return value;
   }
 
-  /** What is left of a time that began when the job first came here. It is sent, not the end: the clock of the cluster
-   *  may be ahead of this one, and would give the job back at once. */
+  /** What is left of a time that began when the job first came here. It is sent, not the end: if the clock of the
+   *  cluster is ahead of this one, the wait would end at once. */
   async #rest(name, ms) { return await this.step(name, () => Date.now() + Math.round(ms)) - Date.now(); }
 
   /** Resolves when so long has passed since the job first came here; until then it throws a Suspend. A job that sleeps

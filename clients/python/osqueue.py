@@ -412,7 +412,7 @@ class Job:
 
     def _rest(self, name, seconds):
         """The milliseconds that are left of a time that began when the job first came here. They are sent, not the end:
-        the clock of the cluster may be ahead of this one, and would give the job back at once."""
+        if the clock of the cluster is ahead of this one, the wait would end at once."""
         return self.step(name, lambda: round((time.time() + seconds) * 1000)) - round(time.time() * 1000)
 
     def sleep(self, seconds):

@@ -855,10 +855,11 @@ type Job struct {
 	// The signal for which the job is suspended, until `runAt`
 	Awaits    string     `json:"awaits,omitzero"`
 	Artefacts []Artefact `json:"artefacts,omitzero"` // Its files. Only in the answer about one job
-	// What its attempts have stored. Only in the answer about one job
-	Steps   []Step   `json:"steps,omitzero"`
-	Signals []Signal `json:"signals,omitzero"` // What it was sent. Only in the answer about one job
-	Cron    string   `json:"cron,omitzero"`    // The schedule that enqueued it
+	// The steps that its attempts stored. Only in the answer about one job
+	Steps []Step `json:"steps,omitzero"`
+	// The signals that it was sent. Only in the answer about one job
+	Signals []Signal `json:"signals,omitzero"`
+	Cron    string   `json:"cron,omitzero"` // The schedule that enqueued it
 	// The time of the schedule for which it was enqueued, which may have passed by then; absent if the
 	// schedule was triggered by hand
 	CronAt   int64     `json:"cronAt,omitzero"`

@@ -39,8 +39,8 @@ has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_FENCING_TOKEN,
 that grows with every claim: use it to fence writes to other systems. On exit status 75
 the job is retried after 10 s; --on-exit changes the effect of an exit status.
 
-On exit status 79 the job is suspended, without an attempt: the last line of stdout says
-for what, as {"sleep":"72h"} or {"signal":"approved","timeout":"24h"}. Values in "steps" of
+On exit status 79 the job waits, and the attempt does not count. The last line of stdout is
+the wait: {"sleep":"72h"} or {"signal":"approved","timeout":"24h"}. Values in "steps" of
 that line are kept by name. The next attempt has OSQUEUE_STEPS and OSQUEUE_SIGNALS in its
 environment, and OSQUEUE_PARENTS with the results of the jobs before it: JSON objects.
 
