@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func (s *Server) download(h *httpCall) error {
 	}
 	defer leave()
 	if there, err := s.HasObject(h.Ctx, a); !there || err != nil {
-		return errOr(err, func() error { return core.BucketFailed(storage.ErrNotFound) })
+		return cmp.Or[error](err, core.ErrArtefactLost)
 	}
 	return s.serveObject(h, a)
 }

@@ -163,6 +163,12 @@ func TestReadingArtefacts(t *testing.T) {
 	if a := g.do("GET", path, "", "Range", "bytes=100000-"); a.status != 416 {
 		t.Errorf("behind the end: %d", a.status)
 	}
+	if err := g.bucket.List(t.Context(), "artefact/", func(i storage.Info) bool { return g.bucket.Delete(t.Context(), i.Key) == nil }); err != nil {
+		t.Fatal(err)
+	}
+	if f := refused(t, g.do("GET", path, ""), 502, v1.TagBucket); !strings.Contains(f.Detail, "verify") {
+		t.Error(f.Detail)
+	}
 	refused(t, g.do("GET", "/v1/jobs/a/artefacts/nope", ""), 404, v1.TagNotFound)
 	refused(t, g.do("GET", "/v1/jobs/nope/artefacts/x", ""), 404, v1.TagNotFound)
 	refused(t, g.do("GET", "/v1/jobs/nope/artefacts", ""), 404, v1.TagNotFound)

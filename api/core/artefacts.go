@@ -127,6 +127,10 @@ func (s *Core) HasObject(ctx context.Context, a *fsm.Artefact) (bool, error) {
 	return got.Size == a.Size && (got.Sum == nil || *got.Sum == storage.Sum(a.Sum)), nil
 }
 
+// ErrArtefactLost answers for an artefact that somebody else has removed from the bucket.
+var ErrArtefactLost = Fail(Kind{Status: noBucket.Status, Tag: noBucket.Tag, Title: "The bucket has lost the artefact"},
+	"the job has the artefact, but the bucket does not have its bytes; osqueue verify lists all that are missing")
+
 // BucketFailed returns the answer for an error of the bucket.
 func BucketFailed(err error) error {
 	f := Fail(noBucket, "the bucket did not answer; repeat the request")

@@ -81,8 +81,8 @@ func mountAway(w *World, s *history.FaultSpan) func() {
 }
 
 // emptied removes everything from the bucket. The signs are that a leader says so, and that the
-// document is there again. The archive is put back when the round is over: the checkers read all
-// versions of the document.
+// document is there again. The archive and the artefacts are put back when the round is over: the
+// checkers read all versions of the document, and no node can write an artefact again.
 func emptied(w *World, s *history.FaultSpan) func() {
 	dir := strings.TrimPrefix(w.Cluster.Bucket(), "file://")
 	const said = "another program removed the document"
@@ -113,11 +113,11 @@ func emptied(w *World, s *history.FaultSpan) func() {
 	return func() {}
 }
 
-// spoilAll notes all objects of an archive in a directory as spoiled.
+// spoilAll notes all objects of an archive in a directory, and all artefacts, as spoiled.
 func (w *World) spoilAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		key, _ := strings.CutPrefix(path, dir+"/")
-		if err != nil || e.IsDir() || !strings.HasPrefix(key, "checkpoint/") && !strings.HasPrefix(key, "log/") {
+		if err != nil || e.IsDir() || !strings.HasPrefix(key, "checkpoint/") && !strings.HasPrefix(key, "log/") && !strings.HasPrefix(key, "artefact/") {
 			return err
 		}
 		data, err := os.ReadFile(path)
