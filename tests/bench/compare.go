@@ -25,7 +25,8 @@ type comparedRow struct {
 	turn func(br *brokers, d time.Duration) (rate float64, took measure.Samples, err error)
 }
 
-// comparedRows are the loads of the sections sequential, single, batch, lifecycle, drain and sdk.
+// comparedRows are the loads of the sections sequential, single, batch, lifecycle, drain and sdk, those of sdk over HTTP
+// alone: before 0.1.0 the frames of streams may differ between two commits.
 func comparedRows() []comparedRow {
 	plain := func(name string, clients int, of func(host string) step) comparedRow {
 		return comparedRow{name, func(br *brokers, d time.Duration) (float64, measure.Samples, error) {
@@ -51,15 +52,13 @@ func comparedRows() []comparedRow {
 	}
 	for _, one := range sdkVariants() {
 		for _, callers := range one.callers {
-			for _, p := range []client.Protocol{client.ProtocolStream, client.ProtocolHTTP} {
-				rows = append(rows, comparedRow{
-					fmt.Sprintf("sdk, %d callers, %s, %s", callers, one.name, p),
-					func(br *brokers, d time.Duration) (float64, measure.Samples, error) {
-						rate, err := sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, d, one.step)
-						return rate * float64(one.jobs), nil, err
-					},
-				})
-			}
+			rows = append(rows, comparedRow{
+				fmt.Sprintf("sdk, %d callers, %s", callers, one.name),
+				func(br *brokers, d time.Duration) (float64, measure.Samples, error) {
+					rate, err := sdkRate(client.Config{Servers: br.Servers(), Protocol: client.ProtocolHTTP}, callers, d, one.step)
+					return rate * float64(one.jobs), nil, err
+				},
+			})
 		}
 	}
 	return rows
@@ -85,7 +84,9 @@ func (b *bench) compare(rows []comparedRow) error {
 	for _, row := range rows {
 		err := b.attempt(section{row.name, func(b *bench) error {
 			ratio, err := b.compareRow(row, base)
-			ratios = append(ratios, ratio)
+			if err == nil {
+				ratios = append(ratios, ratio)
+			}
 			return err
 		}})
 		if err != nil {
