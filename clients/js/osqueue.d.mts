@@ -37,6 +37,8 @@ export interface JobMembers {
   /** Ids of batches whose jobs must have ended first. */
   afterBatches?: string[];
   batchId?: string;
+  /** Files that `upload` has sent. */
+  artefacts?: NamedArtefact[];
 }
 
 export interface NewJob extends JobMembers {
@@ -62,6 +64,15 @@ export interface BatchState {
   total: number; pending: number; completed: number; dead: number; cancelled: number;
   [member: string]: any;
 }
+
+/** What `upload` returns: a file that has no job yet. */
+export type NamedArtefact = { name: string; id: string };
+
+/** A file of a job. */
+export type Artefact = { name: string; size: number; sha256: string; sealed?: boolean };
+
+/** The bytes of an artefact, or a file that has them, which is read twice. */
+export type Bytes = string | Uint8Array | { path: string | URL };
 
 /** Recognises a call that is made again within 24 h, also by another process. */
 export interface Keyed {
@@ -162,6 +173,12 @@ export class Client {
   sendSignal(job: string, name: string, value?: unknown, options?: { id?: string }): Promise<Status>;
   /** Makes a link by which anybody may send the job that signal, once. `path` is that of a page on any node. */
   makeLink(job: string, signal: string, forMs?: number): Promise<{ path: string; until: number }>;
+  /** Sends the bytes of an artefact, up to 5 GiB, for a job that gets it within a day. They are not encrypted. */
+  upload(name: string, data: Bytes): Promise<NamedArtefact>;
+  artefacts(id: string): Promise<Artefact[]>;
+  /** Reads an artefact of a job, part by part. A QueueError follows the last one if the bytes are not those that were
+   *  uploaded, or comes first if they are encrypted. `buffer` of node:stream/consumers reads all. */
+  openArtefact(id: string, name: string): AsyncGenerator<Uint8Array, void, void>;
   /** Leases jobs to the worker of that name. Within a minute the same `request` gets the same jobs again. */
   claim(worker: string, options?: {
     types?: string[]; max?: number; waitMs?: number; leaseMs?: number; request?: string; withinMs?: number;
@@ -186,6 +203,8 @@ export class Client {
   report(job: Job, action: "suspend", body: Until): Promise<unknown>;
   /** Stores a step of a claimed job, and returns the value that the job has: the first of that name. */
   storeStep(job: Job, name: string, value: unknown): Promise<any>;
+  /** Gives a claimed job an artefact that has no job. One with the same name is replaced. */
+  attach(job: Job, artefact: NamedArtefact): Promise<void>;
   /** Enqueues jobs as a batch with that id, whose parent is a claimed job. */
   addChildren(job: Job, id: string, jobs: NewJob[]): Promise<void>;
   /** Lets no job start for so long under a limit of the job. */
@@ -252,6 +271,10 @@ export class Job {
   addChildren(name: string, jobs: Iterable<NewJob>): Promise<void>;
   /** The children when all have ended, however they have; until then it throws a Suspend. */
   waitChildren(name: string): Promise<JobState[]>;
+  /** Stores an artefact of the job, up to 5 GiB. One with the same name, also of an earlier attempt, is replaced. */
+  put(name: string, data: Bytes): Promise<void>;
+  /** Reads an artefact of the job, part by part: see `openArtefact`. */
+  open(name: string): AsyncGenerator<Uint8Array, void, void>;
   end(why: "cancelled" | "stopping" | "lost"): void;
 }
 

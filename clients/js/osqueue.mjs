@@ -5,12 +5,13 @@
  * where FILE exports the handler as default. OSQUEUE_SERVERS, OSQUEUE_CA (a file) and OSQUEUE_TOKEN name the nodes,
  * their CA and the access token; without them they are those of a context of "osqueue context" (OSQUEUE_CONTEXT, else
  * the current one). Times are in milliseconds. Jobs have the members of the HTTP API. osqueue.d.mts says more. */
-import { randomUUID } from "node:crypto";
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { createHash, randomUUID } from "node:crypto";
+import { createReadStream, readFileSync, realpathSync, statSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { homedir, hostname } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 
@@ -41,6 +42,8 @@ export class JobError extends QueueError {
 
 const SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with " +
   "osqueue worker --keys";
+const SEALED_FILE = "is encrypted, and this client has no keys: read it with a client in Go, or with " +
+  "osqueue job get --keys";
 
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
@@ -180,6 +183,60 @@ export class Client {
     return this.#call(["jobs", job, "links"], { body: { signal, forMs: Math.round(forMs) } });
   }
 
+  /** Sends the bytes of an artefact, up to 5 GiB: a string, a Uint8Array, or the file { path }, which is read twice.
+   *  They are not encrypted. Returns an item of `artefacts` for the job that gets it, within a day. */
+  async upload(name, data) {
+    const path = data?.path, whole = path ? undefined : Buffer.from(data), sum = createHash("sha256");
+    const size = path ? statSync(path).size : whole.length, body = () => (path ? createReadStream(path) : [whole]);
+    if (size > 5 * 2 ** 30) throw new RangeError(`the artefact ${name} has ${size} bytes: at most 5 GiB are allowed`);
+    for await (const part of body()) sum.update(part);
+    const reservation = { body: { size, sha256: sum.digest("hex") }, key: randomUUID() };
+    const { id, url, headers, lsn } = await this.#call(["artefacts"], reservation);
+    const put = (to, { headers, ...how }) =>
+      this.#send(to, { ...how, method: "PUT", headers: { ...headers, "Content-Length": size }, body });
+    const signed = url ? put(url, { headers, limit: 60000, store: true }) : Promise.reject();
+    const [status] = await signed.catch(() => [0]);
+    const send = (to, { headers, ...how }) =>
+      put(to, { ...how, headers: { ...headers, "Content-Type": "application/octet-stream" } });
+    if (status < 200 || status > 299) // a node can reach the store in any case
+      await this.#call(["artefacts", id], { method: "PUT", query: `?minLsn=${lsn}`, waitMs: 55000, send });
+    return { name, id };
+  }
+
+  /** The artefacts of a job: their names, sizes and hashes. */
+  async artefacts(id) { return (await this.#call(["jobs", id, "artefacts"])).artefacts; }
+
+  /** Reads an artefact of a job, part by part. A QueueError ends it if the bytes are not those that were uploaded. */
+  async *openArtefact(id, name) {
+    const path = ["jobs", id, "artefacts"], what = `the artefact ${name} of the job ${id}`, sum = createHash("sha256");
+    const { artefacts, lsn } = await this.#call(path), about = artefacts.find((a) => a.name === name);
+    if (!about) throw new QueueError(`the job ${id} has no artefact ${name}`, 404, "not_found");
+    if (about.sealed) throw new QueueError(`${what} ${SEALED_FILE}`, 0, "sealed");
+    for (let at = 0; at < about.size;) {
+      const from = at, range = at > 0 ? { Range: `bytes=${at}-` } : {};
+      let body;
+      const send = async (url, { headers, ...how }) => {
+        const open = at > 0 ? 206 : 200;
+        let answer = await this.#send(url, { ...how, open, headers: { ...headers, ...range } });
+        if (answer[0] === 302) // to the store, which gets no token
+          answer = await this.#send(answer[2].headers.location, { ...how, open, headers: range, store: true });
+        body = answer[2];
+        return answer;
+      };
+      await this.#call([...path, name], { query: `?minLsn=${lsn}`, waitMs: 55000, send });
+      try {
+        for await (const part of body) {
+          sum.update(part);
+          if ((at += part.length) > about.size) break;
+          yield part;
+        }
+      } catch { /* the rest comes over another connection */ }
+      if (at === from) throw new QueueError(`${what} breaks off after ${at} bytes`);
+    }
+    if (sum.digest("hex") !== about.sha256)
+      throw new QueueError(`${what} does not have the bytes that were uploaded: the SHA-256 differs`, 0, "damaged");
+  }
+
   /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
   async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs, ...how } = {}) {
     const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request, ...how };
@@ -212,6 +269,12 @@ export class Client {
     const body = { name, value: value ?? null, workerId: job.worker, token: job.token };
     const stored = await this.#call(["jobs", job.id, "steps"], { body });
     return stored.duplicate ? stored.value ?? null : parse(JSON.stringify(body.value), this.#number);
+  }
+
+  /** Gives a claimed job an artefact that `upload` has returned. One with the same name is replaced. */
+  async attach(job, artefact) {
+    const body = { ...artefact, workerId: job.worker, token: job.token };
+    await this.#call(["jobs", job.id, "artefacts"], { body });
   }
 
   /** Enqueues jobs as a batch with that id, whose parent is a claimed job. */
@@ -259,7 +322,8 @@ export class Client {
     return answer;
   }
 
-  async #call(parts, { query = "", body, method = body ? "POST" : "GET", key, waitMs = 0, withinMs = Infinity } = {}) {
+  async #call(parts, { query = "", body, method = body ? "POST" : "GET", key, waitMs = 0, withinMs = Infinity,
+    send = (url, how) => this.#send(url, how) } = {}) {
     const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
     const headers = { Accept: "application/json, application/problem+json", Prefer: "handling=strict" };
     Object.assign(headers, key && { "Idempotency-Key": key }, body && { "Content-Type": "application/json" });
@@ -271,7 +335,7 @@ export class Client {
       let status = 0, answer = {}, message, text;
       try {
         const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - now())));
-        [status, text] = await this.#send(server + path, { ...request, limit, head: (n) => { status = n; } });
+        [status, text] = await send(server + path, { ...request, limit, head: (n) => { status = n; } });
         answer = text || status >= 300 ? parse(text, this.#number) : {};
         if (status < 300) return answer;
         message = answer.detail ?? answer.message ?? `answered ${status}`;
@@ -294,22 +358,28 @@ export class Client {
     }
   }
 
-  /** Sends one request and returns status and text. `head` is called with the status before the text has come. */
-  #send(url, { method = "GET", headers = {}, body, limit, head }) {
-    const { protocol } = new URL(url), kind = protocol === "https:" ? https : http;
+  /** Sends one request and returns status, text and answer. `head` is called with the status before the text has come.
+   *  An answer with the status `open` is not read. It and a body that is a function may take long, if bytes come. */
+  #send(url, { method = "GET", headers = {}, body, limit, head, open, store }) {
+    const { protocol } = new URL(url), kind = protocol === "https:" ? https : http, streams = body instanceof Function;
     return new Promise((done, fail) => {
-      const options = { method, headers, agent: this.#agents[protocol], signal: AbortSignal.timeout(limit) };
-      const request = kind.request(url, options, (answer) => {
+      const signal = open || streams ? undefined : AbortSignal.timeout(limit);
+      const agent = store ? undefined : this.#agents[protocol]; // a store does not have a certificate of the cluster
+      const request = kind.request(url, { method, headers, agent, signal }, (answer) => {
         const parts = [];
         head?.(answer.statusCode);
+        if (answer.statusCode === open) return done([open, "", answer]);
+        if (open && answer.statusCode < 300) return fail(answer.destroy() && new Error("not the part that was wanted"));
         answer.on("error", fail).on("data", (part) => parts.push(part));
         answer.on("close", () => answer.complete || fail(new Error("the answer is cut off")));
-        answer.on("end", () => done([answer.statusCode, Buffer.concat(parts).toString()]));
+        answer.on("end", () => done([answer.statusCode, Buffer.concat(parts).toString(), answer]));
       });
       const late = (e) => (e.name === "AbortError" ? new Error(`no answer within ${limit} ms`) : e);
       const one = (e) => (e.errors ? Object.assign(e, { message: e.errors.map((x) => x.message).join(", ") }) : e);
       request.on("socket", (s) => { s.connecting ? s.once("connect", () => { request.met = 1; }) : request.met = 1; });
-      request.on("error", (e) => fail(Object.assign(one(late(e)), { unsent: !request.met }))).end(body);
+      request.on("error", (e) => fail(Object.assign(one(late(e)), { unsent: !request.met })));
+      if (!signal) request.setTimeout(limit, () => request.destroy(new Error(`no bytes within ${limit} ms`)));
+      if (streams) pipeline(body(), request, (e) => e && fail(e)); else request.end(body);
     });
   }
 
@@ -448,6 +518,17 @@ export class Job {
     if (!this.#client) return [];
     if (!(await this.#client.batch(batchId)).endedAt) throw new Suspend({ batchId });
     return Promise.all(ids.map((id) => this.#client.get(id)));
+  }
+
+  /** Stores an artefact of the job, see `upload`. One with the same name, also of an earlier attempt, is replaced. */
+  async put(name, data) {
+    if (this.#client) await this.#client.attach(this, await this.#client.upload(name, data));
+  }
+
+  /** Reads an artefact of the job, part by part: see `openArtefact`. */
+  open(name) {
+    if (!this.#client) throw new Error("the job runs without a cluster, which has its artefacts");
+    return this.#client.openArtefact(this.id, name);
   }
 
   /** Tells the handler to end; the first reason stays. */

@@ -5,9 +5,10 @@
 OSQUEUE_SERVERS, OSQUEUE_CA (a file) and OSQUEUE_TOKEN name the nodes, their CA and the access token; without them
 they are those of a context of "osqueue context" (OSQUEUE_CONTEXT, else the current one). Times are in seconds.
 Members of jobs may be in snake case: delay_ms is delayMs."""
-import contextlib, importlib, json, logging, os, random, re, signal, socket, ssl, sys, threading, time, traceback, uuid
+import contextlib, hashlib, importlib, io, json, logging, os, random, re, signal, socket, ssl, sys, threading, time
+import traceback, uuid
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
 SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"  # without OSQUEUE_SERVERS
@@ -55,6 +56,8 @@ class Suspend(BaseException):
 
 SEALED = ("the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with "
           "osqueue worker --keys")
+SEALED_FILE = ("the artefact %s of the job %s is encrypted, and this client has no keys: read it with a client in Go, "
+               "or with osqueue job get --keys")
 
 
 class JobError(Error):
@@ -189,6 +192,55 @@ class Client:
         body = {"signal": signal, "forMs": round(seconds * 1000)}
         return self._call("jobs", job, "links", body=body)
 
+    def upload(self, name, data):
+        """Sends the bytes of an artefact, up to 5 GiB: bytes, or a file in binary mode, which is read twice from where
+        it is. They are not encrypted. Returns an item of `artefacts` for the job that gets it, within a day."""
+        file, sum = data if hasattr(data, "seek") else io.BytesIO(data), hashlib.sha256()
+        start, status = file.tell(), 0
+        size = file.seek(0, 2) - start
+        if size > 5 << 30: raise ValueError("the artefact %s has %d bytes: at most 5 GiB are allowed" % (name, size))
+        file.seek(start)
+        for part in iter(lambda: file.read(1 << 20), b""): sum.update(part)
+        made = self._call("artefacts", body={"size": size, "sha256": sum.hexdigest()}, key=str(uuid.uuid4()))
+
+        def put(server, path, _, headers, limit, tls, method="PUT"):
+            file.seek(start)
+            return _exchange(server, path, file, dict(headers, **{"Content-Length": str(size)}), limit, tls, method)
+        url, _, query = made.get("url", "").partition("?")
+        try:  # the store gets no token, and does not have a certificate of the cluster
+            if url: status = put(url, "?" + query, None, made.get("headers", {}), 60.0, None)[0]
+        except (OSError, HTTPException) as e: log.debug("%s: %s", url, e)
+        if status // 100 != 2:  # a node can reach the store in any case
+            self._call("artefacts", made["id"], query="?minLsn=" + made["lsn"], method="PUT", wait=55.0, send=put)
+        return {"name": name, "id": made["id"]}
+
+    def artefacts(self, id):
+        """The artefacts of a job, dicts with name, size and sha256."""
+        return self._call("jobs", id, "artefacts", want="artefacts")
+
+    def open_artefact(self, id, name):
+        """Opens an artefact of a job: a file in binary mode that cannot seek. Reading it to its end raises an Error if
+        the bytes are not those that were uploaded."""
+        listed = self._call("jobs", id, "artefacts")
+        found = [a for a in listed["artefacts"] if a["name"] == name]
+        if not found: raise Error("the job %s has no artefact %s" % (id, name), 404, "not_found")
+        if found[0].get("sealed"): raise Error(SEALED_FILE % (name, id), tag="sealed")
+
+        def reopen(at):
+            got, part = [], {"Range": "bytes=%d-" % at} if at else {}
+
+            def get(server, path, _, headers, limit, tls, method):
+                conn, answer = _request(server, path, None, dict(headers, **part), limit, tls)
+                if answer.status == 302:  # to the store, which gets no token
+                    url, _, query = answer.headers["Location"].partition("?")
+                    conn.close()
+                    conn, answer = _request(url, "?" + query, None, part, limit, None)
+                if answer.status == (206 if at else 200): return got.append((conn, answer)) or (200, b"")
+                with contextlib.closing(conn): return max(answer.status, 300), answer.read(1 << 16)
+            self._call("jobs", id, "artefacts", name, query="?minLsn=" + listed["lsn"], wait=55.0, send=get)
+            return got[0]
+        return io.BufferedReader(_Artefact(id, found[0], reopen), 1 << 16)
+
     def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER, instance="",
               confirms=False):
         """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs.
@@ -222,6 +274,11 @@ class Client:
         body = {"name": name, "value": value, "workerId": job.worker, "token": job.token}
         answer = self._call("jobs", job.id, "steps", body=body)
         return answer.get("value") if answer.get("duplicate") else self._decode(json.dumps(value))
+
+    def attach(self, job, artefact):
+        """Gives a claimed job an artefact that `upload` has returned. One with the same name is replaced."""
+        body = dict(artefact, workerId=job.worker, token=job.token)
+        self._call("jobs", job.id, "artefacts", body=body)
 
     def add_children(self, job, id, jobs):
         """Enqueues jobs as a batch with that id, whose parent is a claimed job."""
@@ -270,10 +327,12 @@ class Client:
             except Exception: log.exception("observe failed")  # the call has taken place
         return answer
 
-    def _call(self, *path, want=None, query="", body=None, method="POST", key=None, wait=0.0, within=EVER):
+    def _call(self, *path, want=None, query="", body=None, method="POST", key=None, wait=0.0, within=EVER,
+              send=None):
         path = "/v1/" + "/".join(quote(p, safe="") for p in path) + query
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        headers = {"Accept": "application/json, application/problem+json", "Content-Type": "application/json"}
+        headers = {"Accept": "application/json, application/problem+json"}
+        headers["Content-Type"] = "application/octet-stream" if send else "application/json"
         headers.update({"Idempotency-Key": key} if key else {}, Prefer="handling=strict")  # unknown fields are refused
         headers.update({"Authorization": "Bearer " + self._token} if self._token else {})
         pause, end, unknown = 0.05, now() + min(within, wait + self._retry_for), False
@@ -281,7 +340,7 @@ class Client:
             status, answer, server = 0, {}, self._pick()
             try:
                 limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
-                status, text = _exchange(server, path, data, headers, limit, self._tls, method)
+                status, text = (send or _exchange)(server, path, data, headers, limit, self._tls, method)
                 answer = self._decode(text) if text or status >= 300 else {}
                 if status < 300: return answer[want] if want else answer
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
@@ -324,14 +383,54 @@ class Client:
             return self._leader or random.choice(self._turns)
 
 
-def _exchange(server, path, data, headers, limit, tls, method="POST"):
+def _exchange(*request):
+    conn, answer = _request(*request)
+    with contextlib.closing(conn): return answer.status, answer.read()
+
+
+def _request(server, path, data, headers, limit, tls, method="POST"):
+    """Sends a request, and returns the connection and the answer, whose body is still to be read."""
     url = urlsplit(server)
     conn = HTTPSConnection(url.netloc, timeout=limit, context=tls) if url.scheme == "https" else None
-    with contextlib.closing(conn or HTTPConnection(url.netloc, timeout=limit)) as conn:
+    conn = conn or HTTPConnection(url.netloc, timeout=limit)
+    try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have come before: too large
             conn.request("GET" if data is None else method, url.path + path, data, headers)
-        answer = conn.getresponse()
-        return answer.status, answer.read()
+        return conn, conn.getresponse()
+    except BaseException:
+        conn.close()
+        raise
+
+
+class _Artefact(io.RawIOBase):
+    """Reads the bytes of an artefact, over another connection when one breaks, and compares their hash."""
+    def __init__(self, id, about, reopen):
+        self._what = "the artefact %s of the job %s " % (about["name"], id)
+        self._about, self._reopen, self._sum, self._at, self._conn = about, reopen, hashlib.sha256(), 0, None
+
+    def readable(self): return True
+
+    def readinto(self, into):
+        into = memoryview(into)[:self._about["size"] - self._at]
+        while self._at < self._about["size"]:
+            fresh, n = not self._conn, 0
+            if fresh: self._conn, self._answer = self._reopen(self._at)
+            with contextlib.suppress(OSError, HTTPException): n = self._answer.readinto(into)
+            if n:
+                self._sum.update(into[:n])
+                self._at += n
+                return n
+            self._drop()
+            if fresh: raise Error(self._what + "breaks off after %d bytes" % self._at)  # again would not help
+        if self._sum.hexdigest() == self._about["sha256"]: return 0
+        raise Error(self._what + "does not have the bytes that were uploaded: the SHA-256 differs", tag="damaged")
+
+    def _drop(self):
+        if self._conn: self._conn = self._conn.close() or self._answer.close()
+
+    def close(self):
+        self._drop()
+        super().close()
 
 
 def _text(e):
@@ -369,7 +468,6 @@ class Job:
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
         self.due = self.renewed + self.lease / 3
         self.logged, self.written, self.followed, self._logging = b"", 0, None, threading.Lock()
-
         self.parents = {p["name"]: p for p in raw.get("parents", [])}
         self._client, self._sleeps, self._steps = client, 0, {s["name"]: s["value"] for s in raw.get("steps", [])}
 
@@ -450,6 +548,16 @@ class Job:
         if not self._client: return []
         if not self._client.batch(batch).get("endedAt"): raise Suspend(batchId=batch)
         return [self._client.get(id) for id in ids]
+
+    def put(self, name, data):
+        """Stores an artefact of the job, with what `upload` of the client takes. One with the same name, also of an
+        earlier attempt, is replaced."""
+        if self._client: self._client.attach(self, self._client.upload(name, data))
+
+    def open(self, name):
+        """Opens an artefact of the job, see `open_artefact` of the client."""
+        if not self._client: raise Error("the job runs without a cluster, which has its artefacts")
+        return self._client.open_artefact(self.id, name)
 
     def end(self, why="stopping"):
         """Tells the handler to end; the first reason stays."""

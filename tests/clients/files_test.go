@@ -26,8 +26,8 @@ func lines(t *testing.T, path string) []string {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
-		"clients/python/osqueue.py": 630, "clients/python/README.md": 36,
-		"clients/js/osqueue.mjs": 645, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 275,
+		"clients/python/osqueue.py": 740, "clients/python/README.md": 36,
+		"clients/js/osqueue.mjs": 730, "clients/js/README.md": 36, "clients/js/osqueue.d.mts": 300,
 	} {
 		all := lines(t, path)
 		if len(all) > most {

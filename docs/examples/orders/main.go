@@ -16,6 +16,11 @@ import (
 	"osqueue/client/worker"
 )
 
+// pdf has a line of text on a page.
+const pdf = "%%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Parent 2 0 R/Type/Page" +
+	"/MediaBox[0 0 400 60]/Contents 4 0 R/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>endobj " +
+	"4 0 obj<</Length %d>>stream\nBT/F 9 Tf 10 30 Td(%s)Tj ET\nendstream endobj trailer<</Root 1 0 R>>\n"
+
 type order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`
@@ -72,7 +77,7 @@ func charge(ctx context.Context, job worker.Job, o order) (string, error) {
 // invoice keeps the file as an artefact: osqueue job get ORDER.invoice invoice.pdf.
 func invoice(ctx context.Context, job worker.Job, o order) (string, error) {
 	text := "invoice of " + o.ID + ", paid by " + earlier(job, "charge")
-	return text, job.Put(ctx, "invoice.pdf", strings.NewReader("%PDF-1.4\n% "+text+"\n"))
+	return text, job.Put(ctx, "invoice.pdf", strings.NewReader(fmt.Sprintf(pdf, 25+len(text), text)))
 }
 
 func approve(ctx context.Context, job worker.Job) (json.RawMessage, error) {

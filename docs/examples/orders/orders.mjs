@@ -4,6 +4,10 @@ import { Client, Failure, Worker } from "./osqueue.mjs";
 
 const day = 24 * 3600 * 1000;
 
+const pdf = (text) => "%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Parent 2 0 R" +
+  "/Type/Page/MediaBox[0 0 400 60]/Contents 4 0 R/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>" +
+  `endobj 4 0 obj<</Length ${25 + text.length}>>stream\nBT/F 9 Tf 10 30 Td(${text})Tj ET\nendstream endobj trailer<</Root 1 0 R>>\n`;
+
 async function submit(queue, id, customer) {
   const payload = { id, customer };
   const flow = await queue.flow({
@@ -24,7 +28,12 @@ const handlers = {
     return paid;
   },
 
-  invoice: (job) => `invoice of ${job.payload.id}, paid by ${job.parents.charge.result}`,
+  /** Keeps the file as an artefact: osqueue job get ORDER.invoice invoice.pdf. */
+  async invoice(job) {
+    const text = `invoice of ${job.payload.id}, paid by ${job.parents.charge.result}`;
+    await job.put("invoice.pdf", pdf(text));
+    return text;
+  },
 
   pack: (job) => `parcel of ${job.payload.id}`,
 

@@ -3,6 +3,10 @@ import os, sys, time
 
 from osqueue import Client, Failure, Worker
 
+PDF = ("%%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Parent 2 0 R/Type/Page"
+       "/MediaBox[0 0 400 60]/Contents 4 0 R/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>"
+       "endobj 4 0 obj<</Length %d>>stream\nBT/F 9 Tf 10 30 Td(%s)Tj ET\nendstream endobj trailer<</Root 1 0 R>>\n")
+
 
 def submit(queue, id, customer):
     order = {"id": id, "customer": customer}
@@ -24,7 +28,10 @@ def charge(job):
 
 
 def invoice(job):
-    return "invoice of %s, paid by %s" % (job.payload["id"], job.parents["charge"]["result"])
+    """Keeps the file as an artefact: osqueue job get ORDER.invoice invoice.pdf."""
+    text = "invoice of %s, paid by %s" % (job.payload["id"], job.parents["charge"]["result"])
+    job.put("invoice.pdf", (PDF % (25 + len(text), text)).encode())
+    return text
 
 
 def pack(job):
