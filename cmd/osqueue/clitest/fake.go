@@ -439,7 +439,7 @@ func (q *Fake) administer(mux *http.ServeMux) {
 	worker := v1.Worker{Name: "w1", Types: []string{"mail"}, Running: 1, RegisteredAt: 1_700_000_000_000, LastSeen: 1_700_000_000_000, JobIDs: []string{"j9"}}
 	always(mux, "GET /v1/workers", v1.WorkerList{Workers: []v1.Worker{worker}})
 	always(mux, "GET /v1/workers/{name}", worker)
-	always(mux, "GET /v1/stats", v1.Stats{Unclaimed: 3, Blocked: 2, CompletedTotal: 99, Workers: 1, Bytes: 1 << 20, Types: map[string]v1.TypeStats{"mail": {Unclaimed: 3}, "": {Blocked: 2}}})
+	always(mux, "GET /v1/stats", v1.Stats{Unclaimed: 3, Blocked: 2, Stuck: 1, CompletedTotal: 99, Workers: 1, Bytes: 1 << 20, Types: map[string]v1.TypeStats{"mail": {Unclaimed: 3}, "": {Blocked: 2}}})
 	mux.HandleFunc("GET /v1/events", q.events)
 }
 

@@ -248,8 +248,12 @@ func ShowStats(g *Globals, s v1.Stats) error {
 	if err := g.TableOf(columns, rows); err != nil {
 		return err
 	}
-	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n",
-		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, Plural(s.Workers, "worker"))
+	stuck := ""
+	if s.Stuck > 0 {
+		stuck = fmt.Sprintf("stuck: %d (blocked by a job or batch that has failed)\n", s.Stuck)
+	}
+	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n%s",
+		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, Plural(s.Workers, "worker"), stuck)
 }
 
 func statsRow(name string, t v1.TypeStats) []string {
