@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -276,5 +278,22 @@ func (s *shop) checkLog(orders []string) {
 	}
 	if most != ordersLimit {
 		s.t.Errorf("up to %d charges of a customer ran at once, want %d", most, ordersLimit)
+	}
+}
+
+// The table of docs/flows.md has the lines of each program, without blank lines and comments.
+func TestOrdersLines(t *testing.T) {
+	t.Parallel()
+	comment := regexp.MustCompile(`^\s*($|//|#|/\*|\*|""")`)
+	rows := regexp.MustCompile(`(?m)^\| \[\w+\]\((examples/orders/\S+)\).* \| \w+ \| (\d+) \|`)
+	all := rows.FindAllStringSubmatch(strings.Join(lines(t, "docs/flows.md"), "\n"), -1)
+	for _, row := range all {
+		n := len(slices.DeleteFunc(lines(t, "docs/"+row[1]), comment.MatchString))
+		if strconv.Itoa(n) != row[2] {
+			t.Errorf("%s has %d lines, docs/flows.md has %s", row[1], n, row[2])
+		}
+	}
+	if len(all) != 7 {
+		t.Errorf("%d programs in docs/flows.md, want 7", len(all))
 	}
 }
