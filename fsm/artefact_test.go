@@ -9,18 +9,6 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func reserveArtefact(id string, size, until int64, quota *fsmpb.Quota) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: &fsmpb.ReserveArtefact{
-		Id: id, Size: size, Sum: make([]byte, 32), UntilMs: until, Quota: quota,
-	}}}
-}
-
-func attachArtefact(worker, job string, token uint64, name, id string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_AttachArtefact{AttachArtefact: &fsmpb.AttachArtefact{
-		Worker: worker, Lease: &fsmpb.Lease{JobId: job, Token: token}, Artefact: &fsmpb.NamedArtefact{Name: name, Id: id},
-	}}}
-}
-
 func enqueueWith(id string, pairs ...string) *fsmpb.Mutation {
 	n := &fsmpb.NewJob{Id: id, Type: "t"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -105,8 +93,7 @@ func TestArtefactsOfNewJobs(t *testing.T) {
 		t.Errorf("the next deadline is %d, %v", at, ok)
 	}
 	mustBe(t, m, apply(t, m, 1300, enqueueWith("m", "x", "d")), fsm.NoSuchArtefact) // the reservation has ended
-	drop := &fsmpb.Mutation{Op: &fsmpb.Mutation_DropArtefacts{DropArtefacts: &fsmpb.DropArtefacts{Ids: []string{"a", "d"}}}}
-	results = apply(t, m, 1301, changeOf(fsm.DeleteJobs, "j"), drop)
+	results = apply(t, m, 1301, changeOf(fsm.DeleteJobs, "j"), dropArtefacts("a", "d"))
 	mustBe(t, m, results, fsm.OK, fsm.OK)
 	v := m.View()
 	if results[1].Count != 2 || v.Artefact("a") != nil || v.Artefact("d") != nil || v.Artefact("b").ReleasedMs != 1301 || v.Artefact("c").ReleasedMs != 0 {

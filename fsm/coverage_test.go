@@ -21,7 +21,7 @@ import (
 // all of them never do, the generators cannot do.
 func TestWorkloadMeetsEverything(t *testing.T) {
 	t.Parallel()
-	const rounds = 400 // with -short, a round has few logs
+	const rounds = 60 // with -short, a round has few logs
 	met := map[string]int{}
 	missing := unmet(met)
 	for round := 0; round < rounds && len(missing) > 0; round++ {
@@ -190,6 +190,20 @@ RetryFlow not_found
 RetryFlow no_such_batch
 RetryFlow wrong_status
 RetryFlow unique_taken
+ReserveArtefact ok
+ReserveArtefact id_taken
+ReserveArtefact too_many_bytes
+ReserveArtefact too_many_token_bytes
+AttachArtefact ok
+AttachArtefact duplicate
+AttachArtefact no_such_artefact
+AttachArtefact stale_token
+Enqueue no_such_artefact
+a new job has an artefact
+an artefact takes the place of another one
+an artefact is released with its job
+a reservation ends
+an artefact is dropped
 a job waits for a time
 a job waits for the end of a batch
 a job does not wait for a batch that has ended

@@ -25,6 +25,9 @@ func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
 		if batch != "" && !once(t, 4, "beside the batch") {
 			n.Batch = batch
 		}
+		if len(w.files) > 0 && once(t, 4, "with artefacts") {
+			n.Artefacts = w.filesOf(t)
+		}
 		op.Jobs = append(op.Jobs, n)
 	}
 	if once(t, 8, "a parent") {

@@ -18,10 +18,13 @@ var (
 // wait is a job that was suspended for a signal.
 type wait struct{ job, signal string }
 
-// learnWaits notes the job that a mutation has suspended.
+// learnWaits notes the job that a mutation has suspended, or the artefact that it has reserved.
 func (w *workload) learnWaits(mut *fsmpb.Mutation, r fsm.Result) {
 	if op := mut.GetSuspend(); op.GetSignal() != "" && r.Code == fsm.OK {
 		w.suspended = lastOf(append(w.suspended, wait{op.Lease.JobId, op.Signal}), 4)
+	}
+	if op := mut.GetReserveArtefact(); op != nil && r.Code == fsm.OK {
+		w.files = lastOf(append(w.files, op.Id), 6)
 	}
 }
 
@@ -34,6 +37,43 @@ func (w *workload) storeStep(t *rapid.T) *fsmpb.Mutation {
 
 func (w *workload) value(t *rapid.T) []byte {
 	return pick(t, [][]byte{nil, []byte("1"), []byte(`"more than any quota of the tests has room for"`)}, "value")
+}
+
+// reserveArtefact reserves few bytes for a time that often ends.
+func (w *workload) reserveArtefact(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.ReserveArtefact{
+		Id: fmt.Sprint("file", roll(t, 300, "file")), Size: int64(roll(t, 200, "size")), Sum: bytes.Repeat([]byte{7}, 32), UntilMs: w.later(t),
+		Sealed: once(t, 4, "sealed"), Quota: w.recordQuota(t),
+	}
+	if len(w.files) > 0 && once(t, 12, "an id that is taken") {
+		op.Id = pick(t, w.files, "file")
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: op}}
+}
+
+// file is mostly an artefact that was reserved a short time ago.
+func (w *workload) file(t *rapid.T) string {
+	if len(w.files) > 0 && !once(t, 12, "any file") {
+		return pick(t, w.files, "file")
+	}
+	return fmt.Sprint("file", roll(t, 300, "file"))
+}
+
+// filesOf names artefacts for a new job.
+func (w *workload) filesOf(t *rapid.T) (list []*fsmpb.NamedArtefact) {
+	for _, name := range []string{"n1", "n2"}[:1+roll(t, 2, "artefacts")] {
+		list = append(list, &fsmpb.NamedArtefact{Name: name, Id: w.file(t)})
+	}
+	return list
+}
+
+func (w *workload) attachArtefact(t *rapid.T) *fsmpb.Mutation {
+	worker, l := w.report(t)
+	return owned(t, attachArtefact(worker, l.JobId, l.Token, pick(t, []string{"n1", "n2"}, "name"), w.file(t)))
+}
+
+func (w *workload) dropArtefacts(t *rapid.T) *fsmpb.Mutation {
+	return dropArtefacts(w.file(t), w.file(t), w.file(t))
 }
 
 // suspend waits for a time, mostly with a signal, or for a batch.
@@ -142,6 +182,35 @@ func (w *workload) flow(t *rapid.T) []*fsmpb.Mutation {
 		muts = append(muts, fail("w1", id+"a", 0, "boom", true))
 	}
 	return muts
+}
+
+// story is mutations about one job whose outcome is rare otherwise.
+func (w *workload) story(t *rapid.T) []*fsmpb.Mutation {
+	id := fmt.Sprint("x", roll(t, 1000, "story"))
+	enqueue := enqueueType("story", id)
+	n := enqueue.GetEnqueue().Jobs[0]
+	edit := &fsmpb.EditJob{Id: id, Retry: true, Payload: make([]byte, 40), Quota: &fsmpb.Quota{Account: "q1", MaxBytes: 1}}
+	again := &fsmpb.Mutation{Op: &fsmpb.Mutation_EditJob{EditJob: edit}}
+	switch roll(t, 4, "of") {
+	case 3: // an artefact takes the place of another one
+		return []*fsmpb.Mutation{
+			enqueue, claim("w1", 3, "story"), reserveArtefact(id, 7, w.later(t), nil), reserveArtefact(id+"b", 9, w.later(t), nil),
+			attachArtefact("w1", id, 0, "n1", id), attachArtefact("w1", id, 0, "n1", id), attachArtefact("w1", id, 0, "n1", id+"b"),
+		}
+	case 2: // a link is used
+		link := makeLink(id, "go", bytes.Repeat([]byte{9}, 32), w.later(t))
+		signal := sendSignal(id, "go", "", "1")
+		signal.GetSendSignal().Link = link.GetMakeLink().Hash
+		return []*fsmpb.Mutation{enqueue, link, signal}
+	case 1: // its account has no room for more
+		n.Quota = &fsmpb.Quota{Account: "q1"}
+		return []*fsmpb.Mutation{enqueue, again}
+	}
+	// another job has its key
+	n.Unique = &fsmpb.Unique{Key: id, Scope: uint32(fsm.UniqueActive)}
+	other := enqueueType("story", id+"b")
+	other.GetEnqueue().Jobs[0].Unique = n.Unique
+	return []*fsmpb.Mutation{enqueue, changeOf(fsm.CancelJobs, id), other, again, changeOf(fsm.RetryJobs, id)}
 }
 
 // retryFlow is mostly of a job that is in a batch with others.

@@ -32,6 +32,7 @@ type workload struct {
 	suspended []wait            // the last jobs that were suspended for a signal
 	links     []*fsmpb.MakeLink // the last ones made
 	flows     []string          // ids of the last batches with jobs that run after each other
+	files     []string          // ids of the last artefacts that were reserved
 }
 
 type grant struct {
@@ -121,6 +122,9 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	if once(t, 12, "flow") {
 		b.Mutations = append(b.Mutations, w.flow(t)...)
 	}
+	if once(t, 20, "story") {
+		b.Mutations = append(b.Mutations, w.story(t)...)
+	}
 	if once(t, 30, "check the state") {
 		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
 	}
@@ -182,7 +186,7 @@ func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	if w.crowded && once(t, 12, "limit") {
 		return pick(t, []drawn{w.setRate, w.setLimit}, "of")(t)
 	}
-	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.editJob, w.setQueue, w.setQueue, w.setLimit, w.throttleLimit, w.throttleLimit, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete, w.storeStep, w.suspend, w.suspend, w.sendSignal, w.sendSignal, w.makeLink, w.retryFlow, w.retryFlow}
+	sometimes := []drawn{w.change, w.change, w.editJob, w.editJob, w.editJob, w.setQueue, w.setQueue, w.setLimit, w.throttleLimit, w.throttleLimit, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete, w.storeStep, w.suspend, w.suspend, w.sendSignal, w.sendSignal, w.makeLink, w.retryFlow, w.retryFlow, w.reserveArtefact, w.reserveArtefact, w.attachArtefact, w.attachArtefact, w.dropArtefacts}
 	rarely := []drawn{w.registerWorker, w.workerDead, w.setQuiet, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.token, w.token, w.hook, w.hook, w.hook}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:

@@ -16,6 +16,7 @@ var (
 	fail, release                                       = script.Fail, script.Release
 	storeStep, suspend, suspendUntilEnd                 = script.StoreStep, script.Suspend, script.SuspendUntilEnd
 	sendSignal, makeLink, retryFlow                     = script.SendSignal, script.MakeLink, script.RetryFlow
+	reserveArtefact, attachArtefact, dropArtefacts      = script.ReserveArtefact, script.AttachArtefact, script.DropArtefacts
 	registerWorker, setQuiet, workerDead                = script.RegisterWorker, script.SetQuiet, script.WorkerDead
 	registerBroker, raiseLevel                          = script.RegisterBroker, script.RaiseLevel
 	announce, checkState, stateChecked                  = script.Announce, script.CheckState, script.StateChecked

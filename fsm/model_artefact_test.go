@@ -1,245 +1,148 @@
 package fsm_test
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"testing"
-
-	"pgregory.net/rapid"
+	"strings"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-// naiveArtefact is an artefact as a list has it, without indexes.
-type naiveArtefact struct {
-	size, until, released int64
-	job, name             string
+// artefactsMax is the number of artefacts of a job.
+const artefactsMax = 16
+
+func byArtefactID(a, b *fsm.Artefact) int { return strings.Compare(a.Id, b.Id) }
+
+// reserved is the artefact that waits for its job, or nil.
+func (m *model) reserved(id string) *fsm.Artefact {
+	return found(m.artefacts, func(a *fsm.Artefact) bool { return a.Id == id && a.JobId == "" && a.ReleasedMs == 0 })
 }
 
-// naiveArtefacts follows section 26 of DESIGN.md. It knows of the jobs only which are there, and the tokens of those that run.
-type naiveArtefacts struct {
-	now     int64
-	files   map[string]naiveArtefact // by id
-	waiting map[string]bool
-	running map[string]uint64
-}
-
-func (n *naiveArtefacts) reserved(id string) bool {
-	f, ok := n.files[id]
-	return ok && f.job == "" && f.released == 0
-}
-
-// of returns the id of the artefact of a job with a name; "" is none.
-func (n *naiveArtefacts) of(job, name string) string {
-	for id, f := range n.files {
-		if f.job == job && f.name == name && f.released == 0 {
-			return id
+// artefactsOf has the artefacts of a job, in the order of ids.
+func (m *model) artefactsOf(job string) (list []*fsm.Artefact) {
+	for _, a := range m.artefacts {
+		if a.JobId == job && a.ReleasedMs == 0 {
+			list = append(list, a)
 		}
 	}
-	return ""
+	return list
 }
 
-func (n *naiveArtefacts) count(job string) (all int) {
-	for _, f := range n.files {
-		if f.job == job && f.released == 0 {
-			all++
-		}
+// putArtefact changes a copy of an artefact.
+func (m *model) putArtefact(a *fsm.Artefact, how func(*fsm.Artefact)) {
+	a = fsmpb.Copy(a)
+	how(a)
+	m.artefacts = put(m.artefacts, a, byArtefactID)
+}
+
+func (m *model) releaseArtefact(a *fsm.Artefact) {
+	m.putArtefact(a, func(a *fsm.Artefact) { a.ReleasedMs = m.meta.NowMs })
+}
+
+func (m *model) releaseArtefactsOf(job string) {
+	for _, a := range m.artefactsOf(job) {
+		m.releaseArtefact(a)
+		m.did = append(m.did, "an artefact is released with its job")
 	}
-	return all
 }
 
-func (n *naiveArtefacts) release(id string) {
-	f := n.files[id]
-	f.released = n.now
-	n.files[id] = f
-}
-
-// advance ends reservations.
-func (n *naiveArtefacts) advance(now int64) {
-	n.now = max(n.now, now)
-	for id, f := range n.files {
-		if n.reserved(id) && f.until <= n.now {
-			n.release(id)
+// endReservations releases what was reserved for long enough.
+func (m *model) endReservations() {
+	for _, a := range m.artefacts {
+		if m.reserved(a.Id) != nil && a.UntilMs <= m.meta.NowMs {
+			m.releaseArtefact(a)
+			m.did = append(m.did, "a reservation ends")
 		}
 	}
 }
 
-func (n *naiveArtefacts) attach(id, job, name string) {
-	f := n.files[id]
-	f.job, f.name = job, name
-	n.files[id] = f
+func (m *model) reserveArtefact(op *fsmpb.ReserveArtefact) fsm.Result {
+	a := &fsm.Artefact{
+		Id: op.Id, Size: op.Size, Sum: op.Sum, Sealed: op.Sealed, Account: op.Quota.GetAccount(), CreatedMs: m.meta.NowMs, UntilMs: op.UntilMs,
+	}
+	if slices.ContainsFunc(m.artefacts, func(o *fsm.Artefact) bool { return o.Id == a.Id }) {
+		return fsm.Result{Code: fsm.IDTaken}
+	}
+	size := artefactBytes(a)
+	if code := m.overRecordQuota(m, size, size, nil, 0); code != fsm.OK {
+		return fsm.Result{Code: code}
+	}
+	if code := m.overAccount(m, size+a.Size, op.Quota, 0); code != fsm.OK {
+		return fsm.Result{Code: code}
+	}
+	m.artefacts = put(m.artefacts, a, byArtefactID)
+	return fsm.Result{Jobs: []*fsm.Job{{ID: a.Id}}}
 }
 
-func (n *naiveArtefacts) enqueue(job string, list []*fsmpb.NamedArtefact) fsm.Code {
-	if n.waiting[job] || n.running[job] != 0 {
-		return fsm.OK // a duplicate
-	}
-	seen := map[string]bool{}
-	for _, a := range list {
-		if !n.reserved(a.Id) || seen[a.Id] {
+// artefactBytes is what a record counts overall.
+func artefactBytes(a *fsm.Artefact) int64 {
+	return recordBytes + int64(len(a.Id)+len(a.Sum)+len(a.JobId)+len(a.Name))
+}
+
+// attachment is an artefact that an enqueue gives a job.
+type attachment struct{ id, job, name string }
+
+// give notes the artefacts of a job that an enqueue adds or replaces, or refuses them.
+func (m *model) give(job string, list []*fsmpb.NamedArtefact) fsm.Code {
+	for _, n := range list {
+		given := slices.ContainsFunc(m.attaching, func(a attachment) bool { return a.id == n.Id })
+		if given || m.reserved(n.Id) == nil {
 			return fsm.NoSuchArtefact
 		}
-		seen[a.Id] = true
+		m.attaching = append(m.attaching, attachment{n.Id, job, n.Name})
 	}
-	for _, a := range list {
-		n.attach(a.Id, job, a.Name)
-	}
-	n.waiting[job] = true
 	return fsm.OK
 }
 
-func (n *naiveArtefacts) attachRunning(job string, token uint64, name, id string) fsm.Code {
-	held := n.of(job, name)
+// attachAll attaches what an enqueue gives its jobs.
+func (m *model) attachAll() {
+	for job := range m.touched {
+		m.releaseArtefactsOf(job)
+	}
+	for _, a := range m.attaching {
+		m.attach(a)
+		m.did = append(m.did, "a new job has an artefact")
+	}
+}
+
+func (m *model) attach(to attachment) {
+	m.putArtefact(m.reserved(to.id), func(a *fsm.Artefact) { a.JobId, a.Name = to.job, to.name })
+}
+
+func (m *model) attachArtefact(op *fsmpb.AttachArtefact) fsm.Result {
+	m.seen(op.Worker)
+	j := m.job(op.Lease.JobId)
+	code := verdict(j, op.Worker, op.Owner, op.Lease.Token, fsm.NoEnd)
+	if j == nil {
+		return fsm.Result{Code: code}
+	}
+	own := m.artefactsOf(j.ID)
+	held := found(own, func(a *fsm.Artefact) bool { return a.Name == op.Artefact.Name })
 	switch {
-	case n.running[job] == 0 && !n.waiting[job]:
-		return fsm.NotFound
-	case n.running[job] == 0:
-		return fsm.StaleToken // of a claim that there was not
-	case n.running[job] != token:
-		return fsm.StaleToken
-	case held == id:
-		return fsm.Duplicate
-	case !n.reserved(id):
-		return fsm.NoSuchArtefact
-	case held == "" && n.count(job) >= 16:
-		return fsm.TooManySteps
-	case held != "":
-		n.release(held)
+	case code != fsm.OK:
+	case held != nil && held.Id == op.Artefact.Id:
+		code = fsm.Duplicate
+	case m.reserved(op.Artefact.Id) == nil:
+		code = fsm.NoSuchArtefact
+	case held == nil && len(own) == artefactsMax:
+		code = fsm.TooManySteps
+	default:
+		if held != nil {
+			m.releaseArtefact(held)
+			m.did = append(m.did, "an artefact takes the place of another one")
+		}
+		m.attach(attachment{op.Artefact.Id, j.ID, op.Artefact.Name})
 	}
-	n.attach(id, job, name)
-	return fsm.OK
+	return fsm.Result{Code: code, Jobs: []*fsm.Job{j}}
 }
 
-func (n *naiveArtefacts) remove(job string) {
-	for id, f := range n.files {
-		if f.job == job && f.released == 0 {
-			n.release(id)
+func (m *model) dropArtefacts(op *fsmpb.DropArtefacts) (res fsm.Result) {
+	for _, id := range op.Ids {
+		if a := found(m.artefacts, func(a *fsm.Artefact) bool { return a.Id == id }); a != nil && a.ReleasedMs != 0 {
+			m.artefacts = slices.DeleteFunc(slices.Clone(m.artefacts), func(o *fsm.Artefact) bool { return o == a })
+			res.Count++
+			m.did = append(m.did, "an artefact is dropped")
 		}
 	}
-	delete(n.waiting, job)
-	delete(n.running, job)
-}
-
-func (n *naiveArtefacts) drop(ids []string) (dropped uint64) {
-	for _, id := range ids {
-		if f, ok := n.files[id]; ok && f.released != 0 {
-			delete(n.files, id)
-			dropped++
-		}
-	}
-	return dropped
-}
-
-// compare compares all artefacts of the machine with those of the model.
-func (n *naiveArtefacts) compare(t *rapid.T, m *fsm.Machine) {
-	v, got := m.View(), map[string]naiveArtefact{}
-	var bytes int64
-	v.AllArtefacts(func(a *fsm.Artefact) bool {
-		got[a.Id] = naiveArtefact{size: a.Size, until: a.UntilMs, released: a.ReleasedMs, job: a.JobId, name: a.Name}
-		if a.ReleasedMs == 0 {
-			bytes += 256 + int64(len(a.Id)+len(a.Sum)+len(a.JobId)+len(a.Name)) + a.Size
-		}
-		return true
-	})
-	if !maps.Equal(got, n.files) {
-		t.Fatalf("the machine has %v, the model %v", got, n.files)
-	}
-	if _, used := m.AccountUsage("acc"); used != bytes {
-		t.Fatalf("the account uses %d bytes, want %d", used, bytes)
-	}
-	for id, f := range n.files {
-		if f.released == 0 && f.job != "" && v.ArtefactOf(f.job, f.name) != v.Artefact(id) {
-			t.Fatalf("%s is not found under its job", id)
-		}
-	}
-	if err := m.CheckIndexes(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestArtefactsAgreeWithModel applies random mutations about artefacts and their jobs to the machine and to the model.
-func TestArtefactsAgreeWithModel(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m, n := fsm.New(), &naiveArtefacts{now: 1000, files: map[string]naiveArtefact{}, waiting: map[string]bool{}, running: map[string]uint64{}}
-		made := 0
-		id := func(t *rapid.T) string { return fmt.Sprint("f", rapid.IntRange(0, made).Draw(t, "file")) }
-		job := func(t *rapid.T) string { return fmt.Sprint("j", rapid.IntRange(0, 4).Draw(t, "job")) }
-		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "k", "l", "m", "n", "o", "p", "q", "r", "s"})
-		one := func(t *rapid.T, mut *fsmpb.Mutation, want fsm.Code) fsm.Result {
-			r := apply(t, m, n.now, mut)[0]
-			if r.Code != want {
-				t.Fatalf("%v: %v, want %v", mut, r.Code, want)
-			}
-			return r
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"": func(t *rapid.T) { n.compare(t, m) },
-			"reserve": func(t *rapid.T) {
-				made++
-				f := naiveArtefact{size: int64(made % 7), until: n.now + rapid.Int64Range(1, 300).Draw(t, "valid")}
-				n.files[fmt.Sprint("f", made)] = f
-				one(t, reserveArtefact(fmt.Sprint("f", made), f.size, f.until, &fsmpb.Quota{Account: "acc"}), fsm.OK)
-			},
-			"reserve again": func(t *rapid.T) {
-				if again := id(t); n.files[again] != (naiveArtefact{}) {
-					one(t, reserveArtefact(again, 1, n.now+1000, nil), fsm.IDTaken)
-				}
-			},
-			"enqueue": func(t *rapid.T) {
-				var pairs []string
-				names := rapid.SliceOfNDistinct(name, 0, 3, rapid.ID).Draw(t, "names")
-				slices.Sort(names)
-				for _, name := range names {
-					pairs = append(pairs, name, id(t))
-				}
-				mut := enqueueWith(job(t), pairs...)
-				j := mut.GetEnqueue().Jobs[0]
-				one(t, mut, n.enqueue(j.Id, j.Artefacts))
-			},
-			"claim": func(t *rapid.T) {
-				for _, j := range one(t, claim("w", 1), fsm.OK).Jobs {
-					delete(n.waiting, j.ID)
-					n.running[j.ID] = j.Execution().Token
-				}
-			},
-			"attach": func(t *rapid.T) {
-				j := job(t)
-				token := max(n.running[j], 1) + uint64(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "wrong token"))
-				name, id := name.Draw(t, "name"), id(t)
-				one(t, attachArtefact("w", j, token, name, id), n.attachRunning(j, token, name, id))
-			},
-			"remove": func(t *rapid.T) {
-				j := job(t)
-				if n.waiting[j] {
-					one(t, changeOf(fsm.DeleteJobs, j), fsm.OK)
-					n.remove(j)
-				}
-			},
-			"complete": func(t *rapid.T) {
-				j := job(t)
-				if token := n.running[j]; token != 0 { // and remove it
-					one(t, complete("w", j, token), fsm.OK)
-					one(t, changeOf(fsm.DeleteJobs, j), fsm.OK)
-					n.remove(j)
-				}
-			},
-			"time": func(t *rapid.T) {
-				n.advance(n.now + rapid.Int64Range(1, 100).Draw(t, "ms"))
-				apply(t, m, n.now)
-			},
-			"drop": func(t *rapid.T) {
-				ids := []string{id(t), id(t)}
-				if ids[0] == ids[1] {
-					ids = ids[:1]
-				}
-				r := one(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_DropArtefacts{DropArtefacts: &fsmpb.DropArtefacts{Ids: ids}}}, fsm.OK)
-				if want := n.drop(ids); r.Count != want {
-					t.Fatalf("dropped %d, want %d", r.Count, want)
-				}
-			},
-		})
-	})
+	return res
 }

@@ -45,7 +45,7 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 // addAll adds jobs and notes in res what became of each. At the first fault it
 // stops, says which job is to blame, and leaves the clearing up to the caller.
 func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, scope *fsmpb.Scope, res fsm.Result) (blamed int, code fsm.Code) {
-	m.touched = nil
+	m.touched, m.attaching = nil, nil
 	var added []string
 	for i, n := range jobs {
 		var isNew bool
@@ -64,6 +64,7 @@ func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, scope *fsmpb.Scope, re
 			}
 		}
 	}
+	m.attachAll()
 	return -1, fsm.OK
 }
 
@@ -105,6 +106,9 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 			return nil, false, fsm.NoSuchBatch
 		}
 	}
+	if code := m.give(j.ID, n.Artefacts); code != fsm.OK {
+		return nil, false, code
+	}
 	m.touch(j.ID)
 	m.enter(j)
 	return j, true, fsm.OK
@@ -130,10 +134,14 @@ func (m *model) replace(old, j *fsm.Job, n *fsmpb.NewJob) (*fsm.Job, bool, fsm.C
 	headers := func(a, b *fsmpb.Header) bool { return a.Name == b.Name && a.Value == b.Value }
 	if to.Priority == old.Priority && to.MaxAttempts == old.MaxAttempts && to.RunAt == old.RunAt &&
 		string(to.Payload()) == string(old.Payload()) && (to.Payload() == nil) == (old.Payload() == nil) &&
-		slices.Equal(o.Tags, was.Tags) && slices.Equal(o.Limits, was.Limits) && slices.EqualFunc(o.Headers, was.Headers, headers) {
+		slices.Equal(o.Tags, was.Tags) && slices.Equal(o.Limits, was.Limits) && slices.EqualFunc(o.Headers, was.Headers, headers) &&
+		len(n.Artefacts)+len(m.artefactsOf(old.ID)) == 0 {
 		return old, false, fsm.Duplicate
 	}
 	if code := m.overEdited(old, &to, n.Quota); code != fsm.OK {
+		return nil, false, code
+	}
+	if code := m.give(old.ID, n.Artefacts); code != fsm.OK {
 		return nil, false, code
 	}
 	m.touch(old.ID)
@@ -383,7 +391,7 @@ func unrepeated(names []string) (out []string) {
 
 const recordBytes = 256
 
-// recordBytes has the bytes of batches, with callbacks that are still to come, and of schedules.
+// recordBytes has the bytes of batches, with callbacks that are still to come, of schedules and of artefacts.
 func (m *model) recordBytes() (n int64) {
 	for _, b := range m.batches {
 		n += recordBytes + int64(len(b.Id))
@@ -394,10 +402,13 @@ func (m *model) recordBytes() (n int64) {
 	for _, c := range m.crons {
 		n += cronBytes(m, c)
 	}
+	for _, a := range m.artefacts {
+		n += artefactBytes(a)
+	}
 	return n
 }
 
-// usedByRecords returns what the batches and schedules of a producer take of its quota.
+// usedByRecords returns what the records of a producer take of its quota.
 func (m *model) usedByRecords(account string) (jobs, bytes int64) {
 	for _, b := range m.batches {
 		if account == "" || b.Account != account {
@@ -422,6 +433,11 @@ func (m *model) usedByRecords(account string) (jobs, bytes int64) {
 	for _, w := range m.workers {
 		if account != "" && w.Account == account {
 			bytes += workerBytes(w)
+		}
+	}
+	for _, a := range m.artefacts {
+		if account != "" && a.Account == account && a.ReleasedMs == 0 {
+			bytes += artefactBytes(a) + a.Size
 		}
 	}
 	return jobs, bytes

@@ -19,6 +19,7 @@ import (
 // back.
 type model struct {
 	touched    map[string]bool // ids of the jobs that the enqueue has added or replaced
+	attaching  []attachment    // what the enqueue gives its jobs
 	opening    string          // id of the batch that a mutation makes together with jobs, while it is applied
 	dying      uint64          // the instance of the worker that dies; 0: all of its name
 	meta       *fsm.Meta
@@ -34,6 +35,7 @@ type model struct {
 	holds      []*fsm.Hold          // by type, then key
 	requests   []*fsm.RequestRecord // oldest first
 	tokens     []*fsm.Token         // by id
+	artefacts  []*fsm.Artefact      // by id
 	counted    []counted            // every change that a figure counts
 	hooks      []*hooked            // by name
 	hookNumber uint32               // events for hooks in the entry
@@ -71,7 +73,7 @@ func (m *model) copied() *model {
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
 	c.limits, c.parked = slices.Clone(m.limits), slices.Clone(m.parked)
-	c.tokens, c.counted = slices.Clone(m.tokens), slices.Clone(m.counted)
+	c.tokens, c.artefacts, c.counted = slices.Clone(m.tokens), slices.Clone(m.artefacts), slices.Clone(m.counted)
 	c.events, c.hooks = slices.Clone(m.events), slices.Clone(m.hooks)
 	return &c
 }
@@ -144,6 +146,12 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.makeLink(op.MakeLink)
 	case *fsmpb.Mutation_RetryFlow:
 		return m.retryFlow(op.RetryFlow)
+	case *fsmpb.Mutation_ReserveArtefact:
+		return m.reserveArtefact(op.ReserveArtefact)
+	case *fsmpb.Mutation_AttachArtefact:
+		return m.attachArtefact(op.AttachArtefact)
+	case *fsmpb.Mutation_DropArtefacts:
+		return m.dropArtefacts(op.DropArtefacts)
 	case *fsmpb.Mutation_PutCron:
 		return m.putCron(op.PutCron)
 	case *fsmpb.Mutation_PauseCron:
@@ -309,6 +317,7 @@ func (m *model) tick(now int64) {
 	m.forgetLimits()
 	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.NowMs })
 	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresMs != 0 && k.ExpiresMs <= m.meta.NowMs })
+	m.endReservations()
 	m.settle()
 	m.retire()
 	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {
@@ -417,6 +426,7 @@ func (m *model) change(old *fsm.Job, how func(*fsm.Job)) *fsm.Job {
 
 func (m *model) remove(j *fsm.Job) {
 	m.jobs = slices.DeleteFunc(slices.Clone(m.jobs), func(o *fsm.Job) bool { return o == j })
+	m.releaseArtefactsOf(j.ID)
 	m.changed(j, nil)
 }
 

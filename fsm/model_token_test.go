@@ -123,6 +123,8 @@ func owned(t *rapid.T, m *fsmpb.Mutation) *fsmpb.Mutation {
 		op.StoreStep.Owner = owner
 	case *fsmpb.Mutation_Suspend:
 		op.Suspend.Owner = owner
+	case *fsmpb.Mutation_AttachArtefact:
+		op.AttachArtefact.Owner = owner
 	case *fsmpb.Mutation_ThrottleLimit:
 		op.ThrottleLimit.Owner = owner
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -165,6 +166,12 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	sameRecords(t, "requests", collected(v.Requests), naive.requests, func(r *fsm.RequestRecord) any { return r.String() })
 	tokens := collected(v.Tokens(""))
 	sameRecords(t, "tokens", tokens, naive.tokens, func(k *fsm.Token) any { return k.String() })
+	artefact := func(a *fsm.Artefact) any { return a.String() }
+	sameRecords(t, "artefacts", collected(v.AllArtefacts), naive.artefacts, artefact)
+	for _, j := range naive.jobs {
+		own := slices.SortedFunc(slices.Values(naive.artefactsOf(j.ID)), func(a, b *fsm.Artefact) int { return strings.Compare(a.Name, b.Name) })
+		sameRecords(t, "artefacts of "+j.ID, v.ArtefactsOf(j.ID), own, artefact)
+	}
 	checkFigures(t, v, naive)
 	checkHooks(t, v, naive)
 	for i, c := range crons {

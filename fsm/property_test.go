@@ -336,6 +336,11 @@ func (m *model) wakes() (at int64, ok bool) {
 			consider(k.ExpiresMs)
 		}
 	}
+	for _, a := range m.artefacts {
+		if m.reserved(a.Id) != nil {
+			consider(a.UntilMs)
+		}
+	}
 	for _, q := range m.queues {
 		if m.permitComesBack(q) {
 			consider(m.permitAt(q))

@@ -204,6 +204,8 @@ func reportedOn(mut *fsmpb.Mutation) (leases []*fsmpb.Lease) {
 		return []*fsmpb.Lease{op.StoreStep.Lease}
 	case *fsmpb.Mutation_Suspend:
 		return []*fsmpb.Lease{op.Suspend.Lease}
+	case *fsmpb.Mutation_AttachArtefact:
+		return []*fsmpb.Lease{op.AttachArtefact.Lease}
 	}
 	return nil
 }

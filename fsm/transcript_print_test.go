@@ -49,6 +49,8 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 			}
 		}
 		return linesOf(v.Workers(""), workerLine), true
+	case "artefacts":
+		return linesOf(v.AllArtefacts, artefactLine), true
 	case "claims":
 		return linesOf(v.Claims, claimLine), true
 	case "queues":
@@ -229,6 +231,8 @@ func eventLine(e fsm.Event) string {
 		return strings.TrimSpace(fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message))
 	case fsm.JobCancelled:
 		return e.Job.ID + ": cancellation requested"
+	case fsm.JobEdited:
+		return e.Job.ID + ": edited"
 	case fsm.JobSignalled:
 		return e.Job.ID + ": signal " + e.Text
 	}
@@ -355,6 +359,15 @@ func (s *sheet) details(d *fsm.Details) {
 	for _, l := range d.Links {
 		s.num("link:"+l.Signal, l.UntilMs, 0)
 	}
+}
+
+func artefactLine(a *fsm.Artefact) string {
+	var s sheet
+	fmt.Fprintf(&s, "%s size=%d until=%d", a.Id, a.Size, a.UntilMs)
+	s.text("job", a.JobId)
+	s.text("name", a.Name)
+	s.num("released", a.ReleasedMs, 0)
+	return s.String()
 }
 
 func attemptLine(a fsm.Attempt) string {

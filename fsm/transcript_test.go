@@ -26,6 +26,7 @@ import (
 //	suspend worker=W ID until=MS [signal=N]      suspend worker=W ID endof=BATCH
 //	signal ID name=N [value=TEXT] [id=I] [link=SECRET]       link ID name=N secret=TEXT until=MS
 //	retryflow ID [fresh=yes]
+//	reserve ID until=MS [size=N] [quota=…]      attach worker=W ID name=N file=ID      drop ID…
 //	force ID [result=TEXT]
 //	register worker=W [instance=N]       dead worker=W [instance=N]       quiet worker=W [no]
 //	cancel|retry|delete ID… [fresh=yes]     or, by filter: cancel|retry|delete all [status=(S,…)] [type=T]
@@ -48,7 +49,7 @@ import (
 //
 // JOB is [type=T] [priority=N] [at=MS] [attempts=N] [lease=MS] [payload=TEXT | size=N]
 // [backoff=(KIND,BASE[,CAP[,JITTER]])] [timeout=MS] [group=G] [tags=(T,…)]
-// [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…) [names=(N,…)]] [afterbatches=(B,…)] [failure=block|cancel|run|only] [batch=B [step=N]]
+// [unique=(KEY,SCOPE[,PERIOD[,CONFLICT]])] [files=(NAME:ID,…)] [after=(ID,…) [names=(N,…)]] [afterbatches=(B,…)] [failure=block|cancel|run|only] [batch=B [step=N]]
 // [quota=(ACCOUNT,JOBS,BYTES)].
 // An enqueue may have more jobs, each with a JOB of its own, one a line, and "many=N prefix=P" makes N jobs.
 //
@@ -58,7 +59,7 @@ import (
 // (epoch.counter, or none).
 //
 // These print the state: jobs [ID…], counts, history ID, workers, claims, queues, types,
-// turns, crons, runs CRON, batches, holds, requests, totals, tokens, usage ACCOUNT, announced, hooks, outbox HOOK;
+// turns, crons, runs CRON, batches, holds, artefacts, requests, totals, tokens, usage ACCOUNT, announced, hooks, outbox HOOK;
 // wakeups what the last entry woke, turned the workers that it made quiet or not; forecast [group] (several
 // commands, one a line) what an entry would wake. Long lists are printed as their number.
 //

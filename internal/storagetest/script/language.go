@@ -100,6 +100,8 @@ func (p Tokens) report(c Command) *fsmpb.Mutation {
 		m := Suspend(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Number("until", 0), c.Text("signal"))
 		m.GetSuspend().Batch = c.Text("endof")
 		return m
+	case "attach":
+		return AttachArtefact(workerOf(c), c.ID(0), p.token(c, c.ID(0)), c.Text("name"), c.Text("file"))
 	case "claim":
 		m := Claim(workerOf(c), uint32(c.Number("max", 1)), c.List("types")...)
 		m.GetClaim().RequestId, m.GetClaim().LeaseMs = c.Text("request"), c.Number("lease", 0)
@@ -172,6 +174,10 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly),
 		AfterNames:   c.List("names"), AfterBatches: c.List("afterbatches"), Step: c.Text("step"),
 	}
+	for _, file := range c.List("files") { // NAME:ID
+		name, id, _ := strings.Cut(file, ":")
+		n.Artefacts = append(n.Artefacts, &fsmpb.NamedArtefact{Name: name, Id: id})
+	}
 	if size := c.Number("size", 0); size > 0 {
 		n.Payload = bytes.Repeat([]byte("1"), int(size))
 	}
@@ -182,9 +188,7 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		narrow := int32(*attempts)
 		n.MaxAttempts = &narrow
 	}
-	if q := c.List("quota"); len(q) > 0 {
-		n.Quota = &fsmpb.Quota{Account: q[0], MaxJobs: Number(c.t, value(q, 1)), MaxBytes: Number(c.t, value(q, 2))}
-	}
+	n.Quota = quotaArg(c)
 	for _, rule := range c.List("onerror") { // CLASS:dead, CLASS:DELAY
 		class, action, _ := strings.Cut(rule, ":")
 		r := &fsmpb.OnError{Class: class, Dead: action == "dead"}
@@ -195,7 +199,7 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 	}
 	if u := c.List("unique"); len(u) > 0 {
 		scope, _ := fsm.ParseUniqueScope(value(u, 1))
-		n.Unique = &fsmpb.Unique{Key: u[0], Scope: uint32(scope), PeriodMs: Number(c.t, value(u, 2))}
+		n.Unique = &fsmpb.Unique{Key: u[0], Scope: uint32(scope), PeriodMs: Number(c.t, value(u, 2)), OnConflict: uint32(Number(c.t, value(u, 3)))}
 	}
 	return n
 }
@@ -206,6 +210,14 @@ func value(list []string, i int) string {
 		return list[i]
 	}
 	return "0"
+}
+
+func quotaArg(c Command) *fsmpb.Quota {
+	q := c.List("quota")
+	if len(q) == 0 {
+		return nil
+	}
+	return &fsmpb.Quota{Account: q[0], MaxJobs: Number(c.t, value(q, 1)), MaxBytes: Number(c.t, value(q, 2))}
 }
 
 func backoffArg(c Command) *fsmpb.Backoff {
@@ -239,6 +251,10 @@ func named[T interface {
 // admin makes what the leader and operators send.
 func admin(c Command) *fsmpb.Mutation {
 	switch c.Name {
+	case "reserve":
+		return ReserveArtefact(c.ID(0), c.Number("size", 0), c.Number("until", 0), quotaArg(c))
+	case "drop":
+		return DropArtefacts(c.IDs...)
 	case "register":
 		m := RegisterWorker(workerOf(c))
 		m.GetRegisterWorker().Instance = uint64(c.Number("instance", 0))

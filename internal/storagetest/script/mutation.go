@@ -1,6 +1,7 @@
 package script
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"osqueue/fsm"
@@ -128,6 +129,25 @@ func MakeLink(id, signal string, hash []byte, until int64) *fsmpb.Mutation {
 // RetryFlow retries a job and those of its batch that run after it.
 func RetryFlow(id string, fresh bool) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RetryFlow{RetryFlow: &fsmpb.RetryFlow{JobId: id, Fresh: fresh}}}
+}
+
+// ReserveArtefact reserves an artefact for a job.
+func ReserveArtefact(id string, size, until int64, quota *fsmpb.Quota) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReserveArtefact{ReserveArtefact: &fsmpb.ReserveArtefact{
+		Id: id, Size: size, Sum: make([]byte, sha256.Size), UntilMs: until, Quota: quota,
+	}}}
+}
+
+// AttachArtefact gives a job that runs an artefact.
+func AttachArtefact(worker, job string, token uint64, name, id string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_AttachArtefact{AttachArtefact: &fsmpb.AttachArtefact{
+		Worker: worker, Lease: &fsmpb.Lease{JobId: job, Token: token}, Artefact: &fsmpb.NamedArtefact{Name: name, Id: id},
+	}}}
+}
+
+// DropArtefacts removes the records of artefacts that are released.
+func DropArtefacts(ids ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_DropArtefacts{DropArtefacts: &fsmpb.DropArtefacts{Ids: ids}}}
 }
 
 // RegisterWorker registers a worker.
