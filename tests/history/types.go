@@ -94,6 +94,8 @@ const (
 	Signal    Kind = "signal"    // send a job a value
 	Attach    Kind = "attach"    // give a job that runs an artefact
 	Open      Kind = "open"      // read an artefact
+	Schedule  Kind = "schedule"  // put a schedule, or delete it
+	SetType   Kind = "set-type"  // the ageing of a type
 	GetJob    Kind = "read"      // of one job
 	Stats     Kind = "stats"
 )
@@ -120,7 +122,8 @@ type Op struct {
 	// Of enqueue.
 	Type        string `json:"type,omitzero"`
 	Priority    int32  `json:"priority,omitzero"`
-	Delay       Time   `json:"delay,omitzero"`       // also of a release and of an edit, and for how long a key is held
+	Delay       Time   `json:"delay,omitzero"`       // also of a release and of an edit, for how long a key is held, and of ageing
+	Before      Time   `json:"before,omitzero"`      // it expires that long after the call, unless it has started
 	Backoff     Time   `json:"backoff,omitzero"`     // the least delay after a failed attempt
 	MaxAttempts int    `json:"maxAttempts,omitzero"` // 0: the server's default
 	Payload     string `json:"payload,omitzero"`     // also of an edit
@@ -135,7 +138,8 @@ type Op struct {
 	Limit string `json:"limit,omitzero"`
 	Rule  *Rule  `json:"rule,omitzero"`
 
-	// Of steps, signals and artefacts: the name, the value that was sent or read, and of a step the one that the answer has.
+	// Of steps, signals and artefacts: the name, the value that was sent or read, and of a step the one that the answer has. Of
+	// schedules: the name, and the spec; "" deletes it.
 	Name  string `json:"name,omitzero"`
 	Value string `json:"value,omitzero"`
 	Kept  string `json:"kept,omitzero"`
@@ -192,6 +196,14 @@ type Held struct {
 
 	Steps   map[string]string `json:"steps,omitzero"`   // values by name
 	Signals []string          `json:"signals,omitzero"` // values, the oldest first
+
+	Scheduled
+}
+
+// Scheduled is the schedule of a job, and the time for which it was enqueued, ms; zero if there is none.
+type Scheduled struct {
+	Schedule string `json:"schedule,omitzero"`
+	At       int64  `json:"at,omitzero"`
 }
 
 // Fault is a fault of the cluster or of a client.
@@ -226,6 +238,16 @@ type Applied struct {
 	Limit string `json:"limit,omitzero"`
 	Rule  *Rule  `json:"rule,omitzero"`
 	Until int64  `json:"until,omitzero"`
+	// Of schedules: the name; of a put the spec, "" of a deletion, and whether all missed times fire; of a fire the time that was due,
+	// the one that it is for, by the machine's clock, ms, and the number of times before that one that it missed.
+	Schedule string `json:"schedule,omitzero"`
+	Spec     string `json:"spec,omitzero"`
+	All      bool   `json:"all,omitzero"`
+	Due      int64  `json:"due,omitzero"`
+	At       int64  `json:"at,omitzero"`
+	Missed   uint64 `json:"missed,omitzero"`
+	// Aging is the ageing of types, ms, as far as it was set; of a snapshot that of all types.
+	Aging map[string]int64 `json:"aging,omitzero"`
 	// Limits are the rules and buckets of a snapshot.
 	Limits []LimitState `json:"limits,omitzero"`
 }
@@ -244,6 +266,7 @@ const (
 	Passed   Kind = "time"     // leases ran out, schedules fell due
 	Broker   Kind = "broker"   // a leader became active
 	Snapshot Kind = "snapshot" // the log begins with a state; its jobs are all that are in it
+	Fire     Kind = "fire"     // a schedule was due
 	Other    Kind = "other"    // a mutation that this package has no name for
 )
 
@@ -264,7 +287,10 @@ type Item struct {
 
 	Limits   string `json:"limits,omitzero"` // keys, sorted, with commas between them
 	Sequence string `json:"sequence,omitzero"`
-	Seq      uint64 `json:"seq,omitzero"` // the job's place in the order of acceptance, if it is in a sequence
+	Seq      uint64 `json:"seq,omitzero"`    // the job's place in the order of acceptance, if it is in a sequence
+	Before   int64  `json:"before,omitzero"` // when it expires unless it has started, by the machine's clock, ms
+	Since    int64  `json:"since,omitzero"`  // of a job that is available: since when it counts as waiting, likewise
+	Scheduled
 }
 
 // Document is a version of the document that the bucket has accepted.
@@ -297,4 +323,5 @@ type Final struct {
 	Result   string `json:"result,omitzero"`
 	Token    uint64 `json:"token,omitzero"`
 	Attempts int    `json:"attempts,omitzero"`
+	Scheduled
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"osqueue/fsm"
@@ -95,6 +96,7 @@ type replay struct {
 	m      *fsm.Machine
 	at     map[fsm.LSN]bool
 	lines  []history.Applied
+	late   map[string]history.Item // jobs that the entry has added and expired, as they are then
 	states []history.State
 }
 
@@ -127,12 +129,18 @@ func (r *replay) snapshot() {
 		})
 		return true
 	})
+	l.Aging = make(map[string]int64)
+	r.m.View().Queues(func(q *fsm.QueueSettings) bool {
+		l.Aging[q.Name] = q.AgingMs
+		return true
+	})
 	r.lines = append(r.lines, l)
 }
 
 // entry applies an entry. A takeover comes before time advances.
 func (r *replay) entry(e Entry, b *fsmpb.Batch) {
 	results := r.m.Apply(e.Index, e.Term, b)
+	r.late = r.addedLate()
 	passed := r.passed()
 	first := len(b.Mutations) > 0 && b.Mutations[0].GetRegisterBroker() != nil && results[0].Code.Done()
 	if passed != nil && !first {
@@ -171,7 +179,7 @@ func (r *replay) settled(l *history.Applied) bool {
 func (r *replay) passed() *history.Applied {
 	l := r.line(history.Passed)
 	for _, e := range r.m.Events() {
-		if e.Job == nil || !byTime(&e) {
+		if e.Job == nil || !byTime(&e) || r.late[e.Job.ID].Job != "" && e.Job.Status == fsm.Expired {
 			continue
 		}
 		it := item(e.Job)
@@ -187,6 +195,37 @@ func (r *replay) passed() *history.Applied {
 	return &l
 }
 
+// addedLate has the jobs that the entry just applied has added after their start-before.
+func (r *replay) addedLate() map[string]history.Item {
+	added, late := make(map[string]bool), make(map[string]history.Item)
+	for _, e := range r.m.Events() {
+		switch {
+		case e.Kind != fsm.JobChanged || e.Job == nil:
+		case e.From == 0:
+			added[e.Job.ID] = true
+		case e.Job.Status == fsm.Expired && added[e.Job.ID]:
+			it := item(e.Job)
+			it.From = e.From.String()
+			late[e.Job.ID] = it
+		}
+	}
+	return late
+}
+
+// add adds the line of a mutation. A job that it has added expires before a later mutation can start it.
+func (r *replay) add(l history.Applied) {
+	r.lines = append(r.lines, l)
+	over := r.line(history.Passed)
+	for _, it := range l.Jobs {
+		if late, is := r.late[it.Job]; is && l.Kind == history.Enqueue && it.Code == okCode {
+			over.Jobs = append(over.Jobs, late)
+		}
+	}
+	if len(over.Jobs) > 0 {
+		r.lines = append(r.lines, over)
+	}
+}
+
 // Gone is the status of a job that has left the state.
 const Gone = "gone"
 
@@ -200,14 +239,14 @@ func byTime(e *fsm.Event) bool {
 	case e.From == fsm.InProgress:
 		return e.Job.AttemptEnd == fsm.EndLease || e.Job.AttemptEnd == fsm.EndTimeout
 	}
-	return e.From == fsm.Scheduled && e.Job.Status == fsm.Unclaimed
+	return e.Job.Status == fsm.Expired || e.From == fsm.Scheduled && e.Job.Status == fsm.Unclaimed
 }
 
 // mutation notes what one mutation did, and each one of a group for itself.
 func (r *replay) mutation(mut *fsmpb.Mutation, res *fsm.Result) {
 	group := mut.GetGroup()
 	if group == nil {
-		r.lines = append(r.lines, r.describe(mut, res))
+		r.add(r.describe(mut, res))
 		return
 	}
 	for i, part := range group.Mutations {
@@ -220,7 +259,7 @@ func (r *replay) mutation(mut *fsmpb.Mutation, res *fsm.Result) {
 		}
 		l := r.describe(part, &one)
 		l.Request = mut.GetRequest().GetKey()
-		r.lines = append(r.lines, l)
+		r.add(l)
 	}
 }
 
@@ -241,6 +280,7 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 	if t := mut.GetThrottleLimit(); t != nil {
 		l.Limit, l.Until = t.Key, t.UntilMs
 	}
+	planned(&l, mut)
 	// The jobs are then as in the first answer, not as they are; or an artefact stands in their place.
 	repeated := !res.LSN.IsZero() || mut.GetReserveArtefact() != nil
 	for i, j := range res.Jobs {
@@ -258,6 +298,22 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 	}
 	l.Jobs = slices.Clip(l.Jobs)
 	return l
+}
+
+// planned notes what a mutation says of schedules and of ageing.
+func planned(l *history.Applied, mut *fsmpb.Mutation) {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_PutCron:
+		l.Schedule, l.Spec, l.All = op.PutCron.Name, op.PutCron.Spec, fsm.MissedPolicy(op.PutCron.Missed) == fsm.MissedAll
+	case *fsmpb.Mutation_DeleteCron:
+		l.Schedule = op.DeleteCron.Name
+	case *fsmpb.Mutation_FireCron:
+		l.Schedule, l.Due, l.At, l.Missed = op.FireCron.Name, op.FireCron.DueMs, op.FireCron.AtMs, op.FireCron.Missed
+	case *fsmpb.Mutation_SetQueue:
+		if ms := op.SetQueue.AgingMs; ms != nil || op.SetQueue.Remove {
+			l.Aging = map[string]int64{op.SetQueue.Name: max(op.SetQueue.GetAgingMs(), 0)}
+		}
+	}
 }
 
 // missing names the job of a report about one that is not there.
@@ -303,6 +359,12 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 		return history.Edit, ""
 	case *fsmpb.Mutation_SetLimit:
 		return history.SetLimit, ""
+	case *fsmpb.Mutation_SetQueue:
+		return history.SetType, ""
+	case *fsmpb.Mutation_PutCron, *fsmpb.Mutation_DeleteCron:
+		return history.Schedule, ""
+	case *fsmpb.Mutation_FireCron:
+		return history.Fire, ""
 	case *fsmpb.Mutation_ThrottleLimit:
 		return history.Throttle, op.ThrottleLimit.Worker
 	}
@@ -320,7 +382,13 @@ func item(j *fsm.Job) history.Item {
 	it := history.Item{
 		Job: j.ID, Status: j.Status.String(), Token: j.Execution().Token, Attempts: int(j.Attempts), Confirm: j.Execution().Unconfirmed, Type: j.Type,
 		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Execution().Result),
-		Limits: strings.Join(j.Options().Limits, ","), Sequence: j.Options().Sequence,
+		Limits: strings.Join(j.Options().Limits, ","), Sequence: j.Options().Sequence, Before: max(j.Options().StartBefore, 0),
+	}
+	if name := j.Options().Cron; name != "" {
+		it.Scheduled = history.Scheduled{Schedule: name, At: scheduledAt(j)}
+	}
+	if j.Status == fsm.Unclaimed {
+		it.Since = max(j.CreatedAt, j.RunAt)
 	}
 	if it.Sequence != "" {
 		it.Seq = j.Seq
@@ -329,4 +397,15 @@ func item(j *fsm.Job) history.Item {
 		it.Lease = history.Time(j.Execution().HeldMs) * history.Millisecond
 	}
 	return it
+}
+
+// scheduledAt is the time of its schedule for which a job was enqueued.
+func scheduledAt(j *fsm.Job) int64 {
+	for _, h := range j.Options().Headers {
+		if h.Name == fsm.ScheduledHeader {
+			at, _ := strconv.ParseInt(h.Value, 10, 64)
+			return at
+		}
+	}
+	return 0
 }

@@ -3,6 +3,7 @@ package model_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -72,6 +73,9 @@ func TestAppliedSaysWhatEachMutationDid(t *testing.T) {
 		if status == "in_progress" {
 			it.Lease = 10 * history.Millisecond
 		}
+		if status == "unclaimed" {
+			it.Since = 1001
+		}
 		return it
 	}
 	coded := func(it history.Item, code string) history.Item { it.Code = code; return it }
@@ -110,6 +114,30 @@ func TestAppliedSaysWhatEachMutationDid(t *testing.T) {
 	}
 	if len(states) != 2 || states[0].LSN != lsnOf(4) || states[1].LSN != lsnOf(7) || states[0].Hash == states[1].Hash {
 		t.Errorf("states %+v: the one that was asked for and the last one", states)
+	}
+}
+
+// A job that comes after its start-before expires in the entry that adds it, when a claim comes upon it: before that claim.
+func TestAppliedSaysWhenALateJobExpires(t *testing.T) {
+	s := &scribe{t: t}
+	late := enqueueOf("a")
+	late.GetEnqueue().Jobs[0].StartBeforeMs = 900
+	s.entry(1000, late, enqueueOf("b"), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}})
+	lines, _, err := model.Applied("n1", model.Log{Entries: s.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range lines {
+		got = append(got, fmt.Sprintf("%s %s %s", l.Kind, l.Jobs[0].Job, l.Jobs[0].Status))
+	}
+	if want := []string{"enqueue a unclaimed", "time a expired", "enqueue b unclaimed", "claim b in_progress"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, v := range model.Check(&history.History{Applied: lines}, model.Options{}) {
+		if v.Result == model.Violated {
+			t.Errorf("%s: %v", v.Checker, v.Violations)
+		}
 	}
 }
 

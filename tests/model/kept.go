@@ -15,10 +15,11 @@ const (
 	completed       = "completed"
 	dead            = "dead"
 	cancelled       = "cancelled"
+	expiredStatus   = "expired"
 )
 
 func hasEnded(status string) bool {
-	return status == completed || status == dead || status == cancelled
+	return status == completed || status == dead || status == cancelled || status == expiredStatus
 }
 
 // kept checks that the end state holds the acknowledged jobs and no others, that every
@@ -48,6 +49,7 @@ func kept(f *facts, v *Verdict) {
 		v.Checked++
 		e := f.enqueue[job.Job]
 		switch {
+		case f.ofSchedule[job.Job]:
 		case e == nil:
 			v.broken(nil, "job %s was never submitted", job.Job)
 		case e.Outcome == history.Refused:
@@ -114,7 +116,7 @@ func (f *facts) keptInLog(v *Verdict) {
 // mustBeInLog: such an answer is one to an effect, and not to an earlier one's.
 func mustBeInLog(op *history.Op) bool {
 	switch op.Kind {
-	case history.Enqueue, history.Edit, history.SetLimit, history.Throttle, history.Signal, history.Attach:
+	case history.Enqueue, history.Edit, history.SetLimit, history.Throttle, history.Signal, history.Attach, history.Schedule, history.SetType:
 		return true
 	case history.Step: // else the job had it
 		return op.Kept == op.Value
@@ -131,6 +133,7 @@ func (f *facts) keptPayloads(v *Verdict) {
 		for _, held := range op.Jobs {
 			e := f.enqueue[held.Job]
 			switch {
+			case f.ofSchedule[held.Job]:
 			case e == nil:
 				v.broken([]int{op.ID}, "job %s was handed out and never submitted", held.Job)
 			case e.Outcome == history.Refused:

@@ -82,10 +82,10 @@ func nextClaim(h *history.History, held history.Held) *history.Op {
 	return next
 }
 
-// plain reports whether a job has no limits and no sequence, and nobody has edited it.
+// plain reports whether a client enqueued a job without limits, sequence and start-before, and nobody has edited it.
 func plain(h *history.History, job string) bool {
-	return !slices.ContainsFunc(h.Ops, func(op history.Op) bool {
-		return op.Job == job && (op.Limits != "" || op.Sequence != "" || op.Kind == history.Edit)
+	return slices.ContainsFunc(h.Ops, func(op history.Op) bool { return op.Job == job && op.Kind == history.Enqueue }) && !slices.ContainsFunc(h.Ops, func(op history.Op) bool {
+		return op.Job == job && (op.Limits != "" || op.Sequence != "" || op.Before > 0 || op.Kind == history.Edit)
 	})
 }
 
@@ -95,7 +95,7 @@ func dropLines(h *history.History, cond func(*history.Applied) bool) bool {
 	return len(h.Applied) < n
 }
 
-var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets, liesOfLimits, liesOfSequences, liesOfEdits, liesOfMemory)
+var lies = slices.Concat(liesOfAnswers, liesOfTime, liesOfLogs, liesOfBuckets, liesOfLimits, liesOfSequences, liesOfEdits, liesOfMemory, liesOfPlans)
 
 var liesOfAnswers = []lie{
 	{"an acknowledged job is lost", "Kept", func(h *history.History) bool {
@@ -427,7 +427,7 @@ func liesInLine(h *history.History) bool {
 		if it.Status != "unclaimed" || it.From != "in_progress" || !known || !plain(h, it.Job) {
 			continue
 		}
-		young := history.Item{Job: "young", Type: it.Type, Priority: it.Priority, Status: "unclaimed"}
+		young := history.Item{Job: "young", Type: it.Type, Priority: it.Priority, Status: "unclaimed", Since: l.Now}
 		in, out := l, l
 		in.Kind, in.Jobs = history.Enqueue, []history.Item{young}
 		young.Status, young.Token = "in_progress", 1<<60

@@ -95,6 +95,10 @@ func (f *facts) calls() map[string][]porcupine.Operation {
 			all[c.op.Job] = append(all[c.op.Job], porcupine.Operation{Input: c, Return: int64(history.Never)})
 		}
 	}
+	for job := range f.ofSchedule {
+		c := call{op: &history.Op{Client: "schedule", Kind: history.Enqueue, Outcome: history.OK, Job: job, Return: history.Never}}
+		all[job] = append(all[job], porcupine.Operation{Input: c, Return: int64(history.Never)})
+	}
 	if len(f.final) > 0 {
 		for job := range all {
 			c := call{op: f.finalRead(job, last+1)}
@@ -125,7 +129,7 @@ func (f *facts) callsOf(op *history.Op) []call {
 			all = append(all, call{op: op, held: held})
 		}
 		return all
-	case history.Stats, history.SetLimit, history.Signal, history.Open:
+	case history.Stats, history.SetLimit, history.SetType, history.Schedule, history.Signal, history.Open:
 		return nil
 	case history.GetJob:
 		if op.Outcome == history.Unknown || !op.MinLSN.IsZero() || op.Outcome == history.Refused && op.Tag != notFound {

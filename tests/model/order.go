@@ -10,7 +10,8 @@ import (
 )
 
 // order: of jobs of one type and priority that were never delayed or retried, and have no limits, the
-// first to come is the first to be handed out; of priorities, the highest.
+// first to come is the first to be handed out; of priorities, the highest. In a type with ageing, the rank takes the place of the
+// priority: the priority, less the number of whole periods of the ageing in the time since which the job waits.
 func order(f *facts, v *Verdict) {
 	f.orderInLog(v)
 	f.orderByAnswers(v)
@@ -22,6 +23,8 @@ type place struct {
 	seq      int // in the order of enqueues
 	kind     string
 	priority int32
+	since    int64 // it waits, ms
+	rank     int64
 	fresh    bool // never handed out, never delayed
 	waits    bool
 }
@@ -31,12 +34,13 @@ type lineup struct {
 	places map[string]*place
 	fresh  map[string]*btree.BTreeG[*place] // by type
 	back   map[string]*btree.BTreeG[*place] // those whose lease ran out, by type
+	aging  map[string]int64                 // by type, ms; 0: none
 	seq    int
 }
 
 func byPlace(a, b *place) bool {
-	if a.priority != b.priority {
-		return a.priority > b.priority
+	if a.rank != b.rank {
+		return a.rank > b.rank
 	}
 	return a.seq < b.seq
 }
@@ -44,6 +48,18 @@ func byPlace(a, b *place) bool {
 func newLineup() *lineup {
 	return &lineup{
 		places: make(map[string]*place), fresh: make(map[string]*btree.BTreeG[*place]), back: make(map[string]*btree.BTreeG[*place]),
+		aging: make(map[string]int64),
+	}
+}
+
+// age sorts the places of a type again.
+func (q *lineup) age(kind string, ms int64) {
+	q.aging[kind] = ms
+	for _, all := range []map[string]*btree.BTreeG[*place]{q.fresh, q.back} {
+		if tree := all[kind]; tree != nil {
+			delete(all, kind)
+			tree.Scan(func(p *place) bool { q.put(p); return true })
+		}
 	}
 }
 
@@ -63,6 +79,9 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 	if l.Code != okCode {
 		return
 	}
+	for kind, ms := range l.Aging {
+		q.age(kind, ms)
+	}
 	for _, it := range l.Jobs {
 		if !didItem(it) {
 			continue
@@ -71,7 +90,7 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 		switch {
 		case l.Kind == history.Enqueue && p == nil:
 			q.seq++
-			p = &place{job: it.Job, seq: q.seq, kind: it.Type, priority: it.Priority, fresh: it.Status == waitingStatus && it.Limits == ""}
+			p = &place{job: it.Job, seq: q.seq, kind: it.Type, priority: it.Priority, since: it.Since, fresh: it.Status == waitingStatus && it.Limits == ""}
 			q.places[it.Job] = p
 			if p.fresh {
 				q.put(p)
@@ -84,6 +103,7 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 		default:
 			q.leave(p)
 			if l.Kind == history.Passed && it.End == leaseEnd && it.Status == waitingStatus && it.From == runningStatus && it.Limits == "" {
+				p.since = it.Since
 				q.put(p)
 			}
 		}
@@ -91,7 +111,10 @@ func (q *lineup) step(l *history.Applied, claimed func(*place)) {
 }
 
 func (q *lineup) put(p *place) {
-	p.waits = true
+	p.waits, p.rank = true, int64(p.priority)
+	if ms := q.aging[p.kind]; ms > 0 {
+		p.rank -= p.since / ms
+	}
 	q.tree(p).Set(p)
 }
 
@@ -214,7 +237,7 @@ func (f *facts) passages() []*passage {
 	sure := f.unseen() == 0
 	var all []*passage
 	for _, op := range f.ops {
-		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || op.Limits != "" || op.Sequence != "" || touched[op.Job] || f.foreignJob[op.Job] {
+		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || op.Before > 0 || op.Limits != "" || op.Sequence != "" || touched[op.Job] || f.foreignJob[op.Job] {
 			continue
 		}
 		p := &passage{enqueue: op, claim: first[op.Job], out: history.Never}

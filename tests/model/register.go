@@ -18,9 +18,10 @@ const (
 	didComplete
 	didDie
 	didCancel
+	didExpire
 )
 
-var phaseNames = [...]string{"absent", "waiting", "running", "completed", "dead", "cancelled"}
+var phaseNames = [...]string{"absent", "waiting", "running", "completed", "dead", "cancelled", "expired"}
 
 func (p phase) String() string { return phaseNames[p] }
 
@@ -43,6 +44,7 @@ type register struct {
 	attempts int
 	max      int
 	stopping bool
+	expires  bool // unless it has started
 	// unconfirmed: the attempt may be one that did not begin, and so does not count.
 	unconfirmed bool
 	result      string
@@ -88,6 +90,11 @@ func steps(from register, c call) []register {
 
 // later are the states that time alone may lead to.
 func (r register) later() []register {
+	if r.phase == waiting && r.expires && r.token == 0 {
+		gone := r
+		gone.phase = didExpire
+		return []register{r, gone}
+	}
 	if r.phase != running {
 		return []register{r}
 	}
@@ -121,7 +128,7 @@ func (r register) step(c call) []register {
 	}
 	switch c.op.Kind {
 	case history.Enqueue:
-		return only(register{phase: waiting, max: attemptsOf(c.op), payload: c.op.Payload}, r.phase == absent)
+		return only(register{phase: waiting, max: attemptsOf(c.op), payload: c.op.Payload, expires: c.op.Before > 0}, r.phase == absent)
 	case history.Claim:
 		return r.claimed(c.held)
 	case history.Heartbeat:
@@ -235,7 +242,7 @@ func (r register) refuses(op *history.Op) bool {
 	case "not_running":
 		return own && r.phase != running && r.end != ranOut
 	case "wrong_status":
-		return r.phase == didComplete || r.phase == didDie || op.Kind == history.Edit && (r.phase == running || r.phase == didCancel)
+		return r.phase == didComplete || r.phase == didDie || r.phase == didExpire || op.Kind == history.Edit && (r.phase == running || r.phase == didCancel)
 	case "revised":
 		return r.phase == waiting && op.IfRevision != nil && *op.IfRevision != r.revision
 	}
@@ -258,6 +265,8 @@ func (r register) shows(op *history.Op) bool {
 		return r.phase == didDie
 	case cancelled:
 		return r.phase == didCancel
+	case expiredStatus:
+		return r.phase == didExpire
 	}
 	return false
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/crontab"
 	"osqueue/tests/history"
 	"osqueue/tests/model"
 )
@@ -70,7 +72,7 @@ func simulate(seed uint64, n int, faults bool) *history.History {
 // apply appends an entry some time later.
 func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	s.at += history.Time(1+s.rng.IntN(20)) * history.Millisecond
-	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: s.nowMs(), Mutations: muts})
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: s.nowMs(), Mutations: append(muts, s.due()...)})
 	if err != nil {
 		panic(err)
 	}
@@ -85,6 +87,58 @@ func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 		s.document()
 	}
 	return res
+}
+
+// simSchedules have the specs of the schedules, by name.
+var simSchedules = map[string]string{"each": "0 * * * * *", "last": "* * * * * *"}
+
+// due are the fires that the leader proposes.
+func (s *sim) due() (fires []*fsmpb.Mutation) {
+	now := max(s.m.Now(), s.nowMs())
+	s.m.DueCrons(now, func(c *fsm.Cron) bool {
+		times, err := crontab.Parse(c.Spec, "")
+		if err != nil {
+			panic(err)
+		}
+		for due := c.NextAtMs; due <= now; {
+			op := &fsmpb.FireCron{Name: c.Name, DueMs: due, AtMs: due, JobId: fmt.Sprint(c.Name, due)}
+			for due = times.Next(due); fsm.MissedPolicy(c.Missed) != fsm.MissedAll && due <= now; due = times.Next(due) {
+				op.AtMs = due
+				op.Missed++
+			}
+			op.NextMs = due
+			fires = append(fires, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: op}})
+		}
+		return true
+	})
+	return fires
+}
+
+// schedule puts a schedule, or deletes it.
+func (s *sim) schedule(c *simClient, name, spec string) {
+	op, m := history.Op{Kind: history.Schedule, Name: name, Value: spec}, new(fsmpb.Mutation)
+	if spec == "" {
+		m.Op = &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}
+	} else {
+		times, err := crontab.Parse(spec, "")
+		if err != nil {
+			panic(err)
+		}
+		put := &fsmpb.PutCron{Name: name, Spec: spec, NextMs: times.Next(max(s.m.Now(), s.nowMs())), Missed: uint32(fsm.MissedOne), Job: &fsmpb.NewJob{Type: "a"}}
+		if name == "each" {
+			put.Missed = uint32(fsm.MissedAll)
+		}
+		m.Op = &fsmpb.Mutation_PutCron{PutCron: put}
+	}
+	s.do(c, op, m, func(*history.Op, fsm.Result) {})
+}
+
+// age changes the ageing of a type.
+func (s *sim) age(c *simClient) {
+	op := history.Op{Kind: history.SetType, Type: "b", Delay: history.Time(s.lastID%4) * 20 * history.Millisecond}
+	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{
+		Name: op.Type, AgingMs: new(int64(op.Delay / history.Millisecond)),
+	}}}, func(*history.Op, fsm.Result) {})
 }
 
 // nowMs is the leader's clock.
@@ -203,6 +257,10 @@ func (s *sim) produce(c *simClient) {
 		op.Limits = strings.Join(n.Limits, ",")
 	}
 	n.Sequence = op.Sequence
+	if op.Delay == 0 && s.lastID%4 == 0 {
+		op.Before = history.Time(10+s.lastID%70) * history.Millisecond
+		n.StartBeforeMs = s.nowMs() + int64(op.Before/history.Millisecond)
+	}
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
 		func(*history.Op, fsm.Result) { s.known = append(s.known, job) })
 }
@@ -277,6 +335,7 @@ func (s *sim) claim(c *simClient) {
 		for _, j := range res.Jobs {
 			held := history.Held{
 				Job: j.ID, Token: j.Execution().Token, Attempt: int(j.Attempts), Type: j.Type, Priority: j.Priority, Lease: simLease, Payload: string(j.Payload()),
+				Scheduled: scheduledOf(j),
 			}
 			if step := j.Details().Step("s"); step != nil {
 				held.Steps = map[string]string{"s": string(step.Value)}
@@ -339,8 +398,27 @@ func (s *sim) edit(c *simClient) {
 	})
 }
 
-// limit changes a rule.
+// scheduledOf is the schedule of a job. The id has the time.
+func scheduledOf(j *fsm.Job) history.Scheduled {
+	name := j.Options().Cron
+	at, _ := strconv.ParseInt(strings.TrimPrefix(j.ID, name), 10, 64)
+	if name == "" {
+		at = 0
+	}
+	return history.Scheduled{Schedule: name, At: at}
+}
+
+// limit changes a rule, a schedule or the ageing of a type.
 func (s *sim) limit(c *simClient) {
+	switch s.lastID % 10 {
+	case 0, 1:
+		name := []string{"each", "last"}[s.lastID%2]
+		s.schedule(c, name, simSchedules[name])
+		return
+	case 2:
+		s.age(c)
+		return
+	}
 	if s.rng.IntN(4) > 0 {
 		return
 	}
@@ -388,6 +466,8 @@ func (s *sim) read(c *simClient) {
 func (s *sim) drain() {
 	s.faults = false
 	c := &simClient{name: "last"}
+	s.schedule(c, "each", "")
+	s.schedule(c, "last", "")
 	for range 10_000 {
 		s.pass(max(c.free, s.at+simLease/4))
 		n := s.m.Counts()
@@ -411,10 +491,10 @@ func (s *sim) drain() {
 
 // finish reads what is there at the end, and the logs of two nodes.
 func (s *sim) finish() *history.History {
-	s.m.View().List(fsm.Index{}, []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, 0, func(j *fsm.Job) bool {
+	s.m.View().List(fsm.Index{}, []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Expired}, 0, func(j *fsm.Job) bool {
 		s.h.Finals = append(s.h.Finals, history.Final{
 			Job: j.ID, Status: j.Status.String(), Type: j.Type, Payload: string(j.Payload()), Result: string(j.Execution().Result),
-			Token: j.Execution().Token, Attempts: int(j.Attempts),
+			Token: j.Execution().Token, Attempts: int(j.Attempts), Scheduled: scheduledOf(j),
 		})
 		return true
 	})

@@ -58,7 +58,7 @@ func Checkers() []Checker {
 		{"Kept", "no acknowledged job is lost, none is invented, completions stay", kept},
 		{"Once", "one completion a job; no token twice; tokens only grow", once},
 		{"Leases", "no two live leases on a job, by token and by time", leases},
-		{"Order", "FIFO by type and priority among jobs never delayed or retried", order},
+		{"Order", "FIFO by type and priority, with ageing, among jobs never delayed or retried", order},
 		{"Ended", "after healing, everything ends", ended},
 		{"Linearizable", "each job is a register", linearizable},
 		{"Fresh", "reads with minLsn show at least that LSN", fresh},
@@ -70,6 +70,8 @@ func Checkers() []Checker {
 		{"Edited", "the next attempt sees an acknowledged edit, and none a refused one", edited},
 		{"Snoozed", "a released job does not start before its time, and its attempt does not count", snoozed},
 		{"Remembered", "every attempt gets the steps and signals that were acknowledged before, and a step has one value", remembered},
+		{"Expired", "no job starts after its start-before, none that has started expires", expired},
+		{"Scheduled", "a schedule fires once for each of its times, or says how many it missed", scheduled},
 		{"Readable", "an acknowledged artefact can be read, with its bytes", readable},
 		{"Reassigned", "jobs of a dead worker are handed out again within lease + 1 s", reassigned},
 	}
@@ -150,6 +152,7 @@ type facts struct {
 	// foreignJob the jobs of it.
 	foreign      []*history.Applied
 	foreignJob   map[string]bool
+	ofSchedule   map[string]bool          // jobs that a schedule enqueued
 	claimedInLog map[string]bool          // made when it is needed
 	setLimits    map[string][]*history.Op // by pattern, likewise
 }
@@ -157,7 +160,7 @@ type facts struct {
 func newFacts(h *history.History, opt Options) *facts {
 	f := &facts{
 		h: h, opt: opt, enqueue: make(map[string]*history.Op), final: make(map[string]*history.Final),
-		took: make(map[string]*history.Applied), foreignJob: make(map[string]bool),
+		took: make(map[string]*history.Applied), foreignJob: make(map[string]bool), ofSchedule: make(map[string]bool),
 	}
 	for i := range h.Ops {
 		op := &h.Ops[i]
@@ -174,7 +177,30 @@ func newFacts(h *history.History, opt Options) *facts {
 		f.loses = f.loses || fault.Loses && fault.Hit
 	}
 	f.readLog()
+	f.readSchedules()
 	return f
+}
+
+// readSchedules notes the jobs that no client has enqueued.
+func (f *facts) readSchedules() {
+	note := func(job string, of history.Scheduled) {
+		if of.Schedule != "" {
+			f.ofSchedule[job] = true
+		}
+	}
+	for _, op := range f.ops {
+		for _, held := range op.Jobs {
+			note(held.Job, held.Scheduled)
+		}
+	}
+	for _, l := range f.log {
+		for _, it := range l.Jobs {
+			note(it.Job, it.Scheduled)
+		}
+	}
+	for i := range f.h.Finals {
+		note(f.h.Finals[i].Job, f.h.Finals[i].Scheduled)
+	}
 }
 
 // readLog makes one log of those of the nodes, and finds what it says of operations.

@@ -176,7 +176,7 @@ func (w *World) judge(h *history.History) Outcome {
 	for _, what := range []string{
 		string(history.Enqueue), string(history.Claim), string(history.Heartbeat), string(history.Complete), string(history.Fail),
 		string(history.Release), string(history.Cancel), string(history.Edit), string(history.SetLimit), string(history.Throttle),
-		string(history.Step), string(history.Signal),
+		string(history.Step), string(history.Signal), string(history.Schedule), string(history.SetType),
 		string(history.GetJob), string(history.Stats),
 		history.ProtocolHTTP, history.ProtocolStream, string(client.AckObject),
 	} {

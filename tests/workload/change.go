@@ -70,8 +70,16 @@ func (l *Load) edit(ctx context.Context, a *actor) {
 	})
 }
 
-// limit sets the rule of a pattern or takes it away, and now and then holds a key.
+// limit sets the rule of a pattern or takes it away, and now and then holds a key, puts a schedule or changes the ageing of a type.
 func (l *Load) limit(ctx context.Context, a *actor) {
+	switch a.rng.IntN(6) {
+	case 0:
+		l.putSchedule(ctx, a)
+		return
+	case 1:
+		l.age(ctx, a)
+		return
+	}
 	if a.chance(10) {
 		op := history.Op{Kind: history.Throttle, Limit: customer(a), Delay: history.Time(a.rng.IntN(2)) * 300 * history.Millisecond}
 		l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {

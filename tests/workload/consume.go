@@ -35,7 +35,7 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 		for _, j := range jobs {
 			held := history.Held{
 				Job: j.ID, Token: j.Token, Attempt: j.Attempt, Type: j.Type, Priority: j.Priority,
-				Lease: history.Time(j.Length), Payload: string(j.Payload),
+				Lease: history.Time(j.Length), Payload: string(j.Payload), Scheduled: scheduled(j.Cron, j.CronAt),
 			}
 			remembered(&held, j)
 			op.Jobs = append(op.Jobs, held)

@@ -4,13 +4,13 @@
 // # Clients
 //
 // Producers enqueue jobs of several types and priorities. Some jobs are delayed, some wait
-// after failed attempts, some are in a sequence or have limits by key, and some must be in the
-// bucket before they are acknowledged. Consumers claim jobs and complete most of them. Now and
+// after failed attempts, some are in a sequence or have limits by key, some expire, and some must be
+// in the bucket before they are acknowledged. Consumers claim jobs and complete most of them. Now and
 // then they send a heartbeat, hold a key of the job, fail, release at once or for a time, report
 // after their lease has expired, or stop permanently and continue under another name. Cancellers
 // cancel jobs, editors change them, with the revision or without, and limiters set the rules of
-// keys and hold keys. Readers ask the leader for jobs, and any node for a state that is at
-// least as new as an answer that a client has got.
+// keys, hold keys, put schedules and change the ageing of types. Readers ask the leader for jobs, and
+// any node for a state that is at least as new as an answer that a client has got.
 //
 // Each client has connections of its own, and its own order of the nodes. Two of three clients
 // write over streams, as the Go SDK does, and use HTTP while no node opens one; the others use

@@ -189,6 +189,7 @@ func (l *Load) StopProducing() {
 // ends, and then ends the consumers. Meanwhile the consumers make no deliberate faults.
 func (l *Load) Drain(ctx context.Context) error {
 	l.StopProducing()
+	l.dropSchedules(ctx)
 	l.calm.Store(true)
 	err := l.empty(ctx)
 	l.quit()
@@ -225,7 +226,7 @@ func (l *Load) Finals(ctx context.Context) error {
 		}
 		all = append(all, history.Final{
 			Job: j.ID, Status: j.Status, Type: j.Type, Payload: string(j.Payload), Result: string(j.Result),
-			Token: j.Token, Attempts: int(j.Attempts),
+			Token: j.Token, Attempts: int(j.Attempts), Scheduled: history.Scheduled{Schedule: j.Cron, At: j.CronAt},
 		})
 	}
 	l.rec.Final(all...)

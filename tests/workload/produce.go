@@ -31,6 +31,10 @@ func (l *Load) produce(ctx context.Context, a *actor) {
 		job.Delay = time.Duration(50+a.rng.IntN(1500)) * time.Millisecond
 		op.Delay = history.Time(job.Delay)
 	}
+	if op.Delay == 0 && a.chance(5) {
+		op.Before = history.Time(50+a.rng.IntN(1500)) * history.Millisecond
+		job.StartBefore = time.Now().Add(time.Duration(op.Before))
+	}
 	if a.chance(30) {
 		job.Backoff = &client.Backoff{Kind: v1.BackoffExponential, Base: 50 * time.Millisecond, Cap: time.Second}
 		op.Backoff = history.Time(job.Backoff.Base)
@@ -52,7 +56,7 @@ func (l *Load) produce(ctx context.Context, a *actor) {
 	})
 	if op.Outcome == history.OK {
 		l.known.job(op.Job)
-		if op.Delay > 0 || op.Sequence != "" || op.Limits != "" {
+		if op.Delay > 0 || op.Before > 0 || op.Sequence != "" || op.Limits != "" {
 			l.waiting.job(op.Job)
 		}
 	}
