@@ -178,13 +178,13 @@ func (l *simLedger) join(id string, j *simJob) {
 	j.place = l.placed
 }
 
-// adopt begins the line with what the state v has of limits, sequences and edits. What clients were answered before, of edits and
-// delays, may be lost.
+// adopt begins the line with what the state v has of limits, sequences and edits. What clients were answered before, of edits,
+// delays and memory, may be lost.
 func (l *simLedger) adopt(v *fsm.View, live map[string]*fsm.Job) {
 	l.keys.adopt(v)
 	for _, id := range slices.SortedFunc(maps.Keys(live), func(a, b string) int { return cmp.Compare(live[a].Seq, live[b].Seq) }) {
 		if j := l.jobs[id]; j != nil {
-			j.notBefore, j.attempts, j.edits, j.refused = 0, live[id].Attempts, nil, nil
+			j.notBefore, j.attempts, j.edits, j.refused, j.memory = 0, live[id].Attempts, nil, nil, nil
 			j.revision = live[id].Details().Revision
 			j.ask(live[id])
 			l.join(id, j)

@@ -52,6 +52,7 @@ type simJob struct {
 	refused   map[string]bool    // edits that were refused, by payload
 	attempts  int32              // number of the last attempt
 	notBefore int64              // ms; the end of the delay for which it was released; 0: it was not
+	memory    map[string]string  // what it keeps for certain, as simHas names it
 
 	// The next fields record the answers that clients have received.
 	acked   bool      // the producer received the answer that the job exists
@@ -88,7 +89,7 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 			l.keys.set(e.Name, v.Limit(e.Name).GetRule())
 		}
 		if e.Job != nil {
-			l.change(lsn, e)
+			l.change(v, e)
 		}
 	}
 }
@@ -120,8 +121,8 @@ func ended(s fsm.Status) bool {
 	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled || s == fsm.Expired
 }
 
-func (l *simLedger) change(lsn fsm.LSN, e *fsm.Event) {
-	w, id := l.world, e.Job.ID
+func (l *simLedger) change(v *fsm.View, e *fsm.Event) {
+	w, id, lsn := l.world, e.Job.ID, v.LSN()
 	j := l.jobs[id]
 	switch {
 	case e.Removed:
@@ -144,6 +145,9 @@ func (l *simLedger) change(lsn fsm.LSN, e *fsm.Event) {
 		return
 	case j.status != e.From:
 		w.failLocked("job %s was %s, and becomes %s from %s at %s", id, j.status, e.Job.Status, e.From, lsn)
+	}
+	if e.Job.Status == fsm.InProgress {
+		l.remembers(v, id, j, e.Job)
 	}
 	l.move(lsn, id, j, e)
 }

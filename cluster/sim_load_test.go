@@ -206,6 +206,9 @@ func (c *simClient) produceJobs() {
 		case 1, 2:
 			c.editOne()
 			continue
+		case 3:
+			c.signalOne()
+			continue
 		}
 		c.enqueue()
 	}
@@ -300,6 +303,9 @@ func (c *simClient) workOn(j *fsm.Job) {
 	if c.r.IntN(4) == 0 {
 		c.throttle(j)
 	}
+	if c.r.IntN(6) == 0 {
+		c.keep(j)
+	}
 	switch n := c.r.IntN(20); {
 	case n == 0:
 		return // the worker does not report on it again
@@ -312,6 +318,9 @@ func (c *simClient) workOn(j *fsm.Job) {
 		return
 	case n == 7:
 		c.snooze(j)
+		return
+	case n == 8:
+		c.suspend(j)
 		return
 	case n == 6:
 		c.do(func() *fsmpb.Mutation { return script.Release(c.name, j.ID, token) })

@@ -38,6 +38,7 @@ import (
 //	sim_copies_test.go  lost logs, copied disks, and edits of the document
 //	sim_load_test.go    users, and the answers that they received
 //	sim_keys_test.go    limits by key, sequences, edits, releases with a delay
+//	sim_memory_test.go  steps, signals, suspensions and artefacts
 //	sim_ledger_test.go  the history of every job, by the log
 //	sim_world_test.go   states and documents: they must be equal, and must not go back
 //	sim_run_test.go     one run
@@ -191,6 +192,7 @@ func simMissing(counts *storagetest.Counts) (missing []string) {
 		"check: acknowledged job is in the log", "check: acknowledged completion", "check: acknowledged job is there",
 		"check: limit of running jobs", "check: rate of starts", "check: start under a key that was held", "check: sequence",
 		"check: attempt after an edit", "check: attempt after a delay", "limit set: ok", "throttle answered", "snooze answered",
+		"check: attempt has the step", "check: attempt has the signal", "check: attempt has the artefact", "suspension answered", "signal answered: ok",
 		"edit answered: ok", "edit answered: revised", "edit answered: wrong_status",
 		"check: in order after healing", "check: all nodes equal in the end", "check: archive verified",
 	}
