@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"osqueue/fsm"
 	"osqueue/fsm/artefacts"
 	"osqueue/storage"
+	"osqueue/storage/blob"
 )
 
 // artefacts compares the objects of artefacts with a state, by their names and sizes; nil is no state.
@@ -49,18 +52,35 @@ func (v *verifier) artefacts(ctx context.Context, m *fsm.Machine) error {
 }
 
 // CopyArtefacts copies the objects of the artefacts that jobs of a state have, and those of reservations, to another bucket. What is
-// there already stays. missing lists the keys of artefacts of jobs that from does not have.
+// there already stays. copied counts all that to has then, and missing lists the keys of artefacts of jobs that from does not have,
+// or has with other bytes.
 func CopyArtefacts(ctx context.Context, from, to storage.Bucket, v *fsm.View) (copied int, missing []string, err error) {
+	if v.ArtefactCount() == 0 {
+		return 0, nil, nil
+	}
+	there := make(map[string]int64)
+	err = to.List(ctx, artefacts.Prefix, func(i storage.Info) bool {
+		there[i.Key] = i.Size
+		return true
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("list %q: %w", artefacts.Prefix, err)
+	}
 	v.AllArtefacts(func(a *fsm.Artefact) bool {
+		key := artefacts.Key(a)
+		size, ok := there[key]
 		if a.ReleasedMs != 0 {
 			return true
 		}
-		switch err = copyArtefact(ctx, from, to, a); {
+		if !ok || size != a.Size {
+			err = blob.Retry(ctx, copyTries, func() error { return copyArtefact(ctx, from, to, a) })
+		}
+		switch {
 		case err == nil:
 			copied++
-		case errors.Is(err, storage.ErrNotFound):
+		case errors.Is(err, storage.ErrNotFound), errors.Is(err, ErrDamaged):
 			if err = nil; a.JobId != "" {
-				missing = append(missing, artefacts.Key(a))
+				missing = append(missing, key)
 			}
 		}
 		return err == nil
@@ -68,28 +88,37 @@ func CopyArtefacts(ctx context.Context, from, to storage.Bucket, v *fsm.View) (c
 	return copied, missing, err
 }
 
+// copyTries is how often the copy of an artefact is tried.
+const copyTries = 4
+
 // copyArtefact copies an object, and compares its hash.
 func copyArtefact(ctx context.Context, from, to storage.Bucket, a *fsm.Artefact) error {
+	key := artefacts.Key(a)
 	source, ok := from.(storage.Streamer)
 	target, ok2 := to.(storage.Streamer)
 	if !ok || !ok2 {
-		return fmt.Errorf("copy %q: %w", artefacts.Key(a), errors.ErrUnsupported)
-	}
-	key := artefacts.Key(a)
-	if there, err := target.Stat(ctx, key); err == nil && there.Size == a.Size { // of an earlier attempt
-		return nil
+		return backoff.Permanent(fmt.Errorf("copy %q: %w", key, errors.ErrUnsupported))
 	}
 	r, err := source.GetRange(ctx, key, 0, a.Size)
+	if errors.Is(err, storage.ErrNotFound) {
+		return backoff.Permanent(err)
+	}
 	if err != nil {
 		return fmt.Errorf("copy %q: %w", key, err)
 	}
 	defer r.Close()
-	w := target.PutStream(ctx, key, r, storage.Content{Size: a.Size, Sum: storage.Sum(a.Sum)})
-	switch w.Outcome {
-	case storage.Committed:
+	in := &noting{r: r}
+	w := target.PutStream(ctx, key, in, storage.Content{Size: a.Size, Sum: storage.Sum(a.Sum)})
+	if w.Outcome == storage.Committed {
 		return nil
-	case storage.Conflict:
-		return fmt.Errorf("copy %q: the target has another object of that name", key)
 	}
-	return fmt.Errorf("copy %q: %w", key, w.Err)
+	switch there, err := target.Stat(ctx, key); {
+	case err == nil && there.Size == a.Size: // of an earlier attempt, or of another copy
+		return nil
+	case w.Outcome == storage.Conflict && err == nil:
+		return backoff.Permanent(fmt.Errorf("copy %q: the target has another object of that name", key))
+	case errors.Is(w.Err, storage.ErrContent) && in.err == nil:
+		return fmt.Errorf("copy %q: %w: %w", key, ErrDamaged, w.Err)
+	}
+	return fmt.Errorf("copy %q: the write is %s: %w", key, w.Outcome, w.Err)
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ type Finding struct {
 // needed is an object that a document needs.
 type needed struct {
 	named, key string
-	check      func(ctx context.Context) error // reads and compares it
+	check      func(object []byte) error // compares its bytes with what the document says
 }
 
 // listMost bounds the names that one round lists. Objects after them are found by reading.
@@ -78,7 +79,7 @@ func (a *Audit) Read(ctx context.Context, root *document.Archive, n int) (*Findi
 		if at < 0 || at == len(all) {
 			at = 0
 		}
-		if found, err := all[at].read(ctx); found != nil || err != nil {
+		if found, err := all[at].read(ctx, a.bucket); found != nil || err != nil {
 			return found, err
 		}
 		a.last = all[at].key
@@ -100,9 +101,14 @@ func (a *Audit) Objects(root *document.Archive) int {
 	return n
 }
 
+// fetch returns the bytes of an object, which it has checked.
+func (n *needed) fetch(ctx context.Context, bucket storage.Bucket) ([]byte, error) {
+	return fetch(ctx, bucket, n.key, func(object []byte) ([]byte, error) { return object, n.check(object) })
+}
+
 // read checks an object. A finding is about the object, an error is the store's.
-func (n *needed) read(ctx context.Context) (*Finding, error) {
-	err := asDamage(n.check(ctx))
+func (n *needed) read(ctx context.Context, bucket storage.Bucket) (*Finding, error) {
+	_, err := n.fetch(ctx, bucket)
 	if errors.Is(err, ErrDamaged) {
 		return &Finding{Named: n.named, Key: n.key, Err: err}, nil
 	}
@@ -116,19 +122,21 @@ func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed
 		if found, err = a.readCheckpoint(ctx, &root.Checkpoint); found != nil || err != nil {
 			return nil, found, err
 		}
-		all = append(all, needed{key, key, func(ctx context.Context) error {
-			_, err := blob.Stat(ctx, a.bucket, key, &root.Checkpoint.Sum)
-			return err
+		all = append(all, needed{key, key, func(object []byte) error {
+			if sha256.Sum256(object) != root.Checkpoint.Sum {
+				return errors.New("checksum mismatch of the manifest")
+			}
+			return nil
 		}})
 		m := a.checkpoint
 		for i, part := range m.PartKeys() {
-			all = append(all, needed{key, part, func(ctx context.Context) error { return m.CheckPart(ctx, a.bucket, i) }})
+			all = append(all, needed{key, part, m.Parts[i].Check})
 		}
 	}
 	named := make(map[string]bool)
 	for i := range root.Log {
 		ref := &root.Log[i]
-		all = append(all, needed{ref.Key, ref.Key, func(ctx context.Context) error { return a.checkLog(ctx, ref) }})
+		all = append(all, needed{ref.Key, ref.Key, func(object []byte) error { return checkObject(object, ref) }})
 		if !IsSegmentIndex(ref.Key) {
 			continue
 		}
@@ -139,7 +147,7 @@ func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed
 		// Stored at once: after a pass that ends early the next one continues here.
 		named[ref.Key], a.segmentIndexes[ref.Key] = true, refs
 		for j := range refs {
-			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
+			all = append(all, needed{ref.Key, refs[j].Key, func(object []byte) error { return checkObject(object, &refs[j]) }})
 		}
 	}
 	maps.DeleteFunc(a.segmentIndexes, func(key string, _ []document.Ref) bool { return !named[key] })
@@ -151,15 +159,12 @@ func (a *Audit) readCheckpoint(ctx context.Context, b *document.Checkpoint) (*Fi
 	if a.checkpoint != nil && a.checkpoint.Key == b.Key {
 		return nil, nil
 	}
-	n := needed{b.Key, b.Key, func(ctx context.Context) (err error) {
-		a.checkpoint, err = blob.Stat(ctx, a.bucket, b.Key, &b.Sum)
-		return err
-	}}
-	found, err := n.read(ctx)
-	if found != nil || err != nil {
-		a.checkpoint = nil
+	m, err := blob.Stat(ctx, a.bucket, b.Key, &b.Sum)
+	if err = asDamage(err); errors.Is(err, ErrDamaged) {
+		return &Finding{Named: b.Key, Key: b.Key, Err: err}, nil
 	}
-	return found, err
+	a.checkpoint = m // nil after an error
+	return nil, err
 }
 
 // segmentIndex returns the segments of a segment index.
@@ -167,18 +172,12 @@ func (a *Audit) segmentIndex(ctx context.Context, ref *document.Ref) (refs []doc
 	if refs, ok := a.segmentIndexes[ref.Key]; ok {
 		return refs, nil, nil
 	}
-	n := needed{ref.Key, ref.Key, func(ctx context.Context) (err error) {
-		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]document.Ref, error) { return openSegmentIndex(object, ref.Key, ref) })
+	n := needed{ref.Key, ref.Key, func(object []byte) (err error) {
+		refs, err = openSegmentIndex(object, ref.Key, ref)
 		return err
 	}}
-	found, err = n.read(ctx)
+	found, err = n.read(ctx, a.bucket)
 	return refs, found, err
-}
-
-// checkLog reads a segment or a segment index.
-func (a *Audit) checkLog(ctx context.Context, ref *document.Ref) error {
-	_, err := fetch(ctx, a.bucket, ref.Key, func(object []byte) (struct{}, error) { return struct{}{}, checkObject(object, ref) })
-	return err
 }
 
 // list looks for objects by listing their common key prefix. An object that is not listed is
@@ -201,7 +200,7 @@ func (a *Audit) list(ctx context.Context, all []needed) (*Finding, error) {
 		if listed[n.key] || names >= listMost && n.key > end {
 			continue
 		}
-		if found, err := n.read(ctx); found != nil || err != nil {
+		if found, err := n.read(ctx, a.bucket); found != nil || err != nil {
 			return found, err
 		}
 	}

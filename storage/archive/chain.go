@@ -42,10 +42,10 @@ func namePoint(n name) point { return point{n.last, n.after, n.at, n.key(), nil}
 // isOrigin reports whether p is the empty machine before the first entry, which is no object.
 func (p *point) isOrigin() bool { return p.key == "" }
 
-// newChain walks back from the root. An LSN identifies an entry and all entries before it. So a
+// newChain walks back from the roots. An LSN identifies an entry and all entries before it. So a
 // segment or checkpoint that ends at an LSN of the chain is in the chain, whichever node wrote it
 // and whether or not a root ever named it.
-func newChain(lineage string, names []string, root *document.File) *chain {
+func newChain(lineage string, names []string, roots ...*document.File) *chain {
 	w := walker{chain: &chain{lineage: lineage}, at: make(map[fsm.LSN][]name), seen: make(map[fsm.LSN]bool), on: make(map[string]bool)}
 	var all []name
 	for _, key := range names {
@@ -58,7 +58,9 @@ func newChain(lineage string, names []string, root *document.File) *chain {
 			w.at[n.last] = append(w.at[n.last], n)
 		}
 	}
-	w.root(root)
+	for _, root := range roots {
+		w.root(root)
+	}
 	w.walk()
 	l := w.chain
 	for _, n := range all {

@@ -31,6 +31,7 @@
 //	verify.go  repair.go                                   detection and repair of damage
 //	collect.go                                             collection of unneeded objects
 //	restore.go                                             a state as the first of another lineage
+//	backup.go                                              copies of a state in another bucket
 //
 // # The chain
 //
@@ -88,6 +89,36 @@
 //
 // While an object that the document needs is missing (Audit.Missing), the collector deletes nothing:
 // the remaining objects are then needed for Verify and Repair.
+//
+// # Backups
+//
+// A backup is a copy of a document in another bucket, with everything that it needs, under the same keys:
+//
+//	backup/<lineage>/<lsn>~<ms>.json      the document, byte for byte; <ms> is the time of its heartbeat
+//	checkpoint/… log/… artefact/…         the objects, those of all backups together
+//
+// All objects but the document are written once, so that a key that is there is not copied again. Each is compared
+// with its checksum on the way. Then the state is rebuilt from the target, artefacts of that state are copied, and the
+// document comes last: where it is, the state was read from there. An object that is damaged in the
+// target is replaced by that of the source.
+//
+//   - The leader flushes, writes checkpoints and collects meanwhile. A document names only objects that
+//     are there, and these do not change. If one has been collected since the document was read, the copy begins
+//     again with the newest document, which shares most objects with it.
+//   - A backup that is cut leaves objects that the next one uses, or that are removed when the oldest
+//     backup is behind them.
+//   - Two backups at once write the same bytes under the same keys. One that ends after a newer one is not
+//     written: it could need objects that are being removed.
+//   - A target with a document is the bucket of a queue, perhaps the source under another URL, and is refused. So is
+//     one with backups of another lineage: which of them would be the newest?
+//   - A target without a document is no queue. A cluster begins none there, because it has an archive.
+//   - If the target is full, or one of the two hangs, the backup fails, and the earlier ones stay whole.
+//
+// Retention goes by the names of backups, not by the clock of this machine: a backup goes when it is older than the newest
+// one by more than the time to keep, and so never the newest one. The documents go first, and then what is
+// before the checkpoint of the oldest one left, as in a collection. A copy under way is of a
+// newer document, whose checkpoint is not before that one. An artefact has one life: if it was made before the
+// oldest backup and is not in its state, it is in no later one. Its id says when it was made.
 //
 // # Failure stance
 //

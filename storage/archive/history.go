@@ -21,6 +21,7 @@ var ErrNotKept = errors.New("that state is not kept")
 // that it refers to may be collected later. It is safe for concurrent use.
 type History struct {
 	bucket storage.Bucket
+	key    string // of doc
 	doc    *document.File
 	names  []string // of the lineage's objects
 	chain  *chain
@@ -30,22 +31,32 @@ type History struct {
 // Open reads the document at key and lists the objects of its history. The error wraps
 // storage.ErrNotFound if there is no document, and ErrDamaged if it cannot be read.
 func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, error) {
-	o, err := bucket.Get(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("open the history of %q: %w", key, err)
-	}
-	doc, err := document.Decode(o.Data)
-	if err != nil {
-		return nil, fmt.Errorf("open the history of %q: %w: %w", key, ErrDamaged, err)
-	}
-	h := &History{bucket: bucket, doc: doc}
-	var names []string
-	if lineage := doc.Lineage(); lineage != "" {
-		if names, err = List(ctx, bucket, lineage); err != nil {
+	return open(ctx, bucket, key)
+}
+
+// open is Open. The history has the objects of earlier documents of the lineage, too.
+func open(ctx context.Context, bucket storage.Bucket, keys ...string) (*History, error) {
+	var docs []*document.File
+	for _, key := range keys {
+		o, err := bucket.Get(ctx, key)
+		if err != nil {
 			return nil, fmt.Errorf("open the history of %q: %w", key, err)
 		}
+		doc, err := document.Decode(o.Data)
+		if err != nil {
+			return nil, fmt.Errorf("open the history of %q: %w: %w", key, ErrDamaged, err)
+		}
+		docs = append(docs, doc)
 	}
-	h.names, h.chain = names, newChain(doc.Lineage(), names, doc)
+	h := &History{bucket: bucket, key: keys[0], doc: docs[0]}
+	var names []string
+	if lineage := h.doc.Lineage(); lineage != "" {
+		var err error
+		if names, err = List(ctx, bucket, lineage); err != nil {
+			return nil, fmt.Errorf("open the history of %q: %w", h.key, err)
+		}
+	}
+	h.names, h.chain = names, newChain(h.doc.Lineage(), names, docs...)
 	return h, nil
 }
 
@@ -77,6 +88,9 @@ func checkState(m *fsm.Machine, most int64) error {
 	}
 	return checkSize(m.Bytes(), m.Counts().Sum(), most)
 }
+
+// Key returns the key of the document.
+func (h *History) Key() string { return h.key }
 
 // Document returns the document as it was read. The caller must not change it.
 func (h *History) Document() *document.File { return h.doc }

@@ -157,25 +157,21 @@ func (m *Manifest) PartKeys() []string {
 	return keys
 }
 
-// CheckPart reads the i-th part and compares its size and checksum with the manifest's. The
-// error wraps ErrDamaged if they differ or the part is missing; others are the store's.
-func (m *Manifest) CheckPart(ctx context.Context, bucket storage.Bucket, i int) error {
-	_, err := m.part(ctx, bucket, i)
-	return err
+// Check compares the bytes of a part with the manifest.
+func (p *Part) Check(data []byte) error {
+	if int64(len(data)) != p.Bytes {
+		return fmt.Errorf("the part has %d bytes; expected %d", len(data), p.Bytes)
+	}
+	if sha256.Sum256(data) != p.Sum {
+		return errors.New("checksum mismatch of the part")
+	}
+	return nil
 }
 
 // part reads the i-th part.
 func (m *Manifest) part(ctx context.Context, bucket storage.Bucket, i int) ([]byte, error) {
-	key, p := partKey(strings.TrimSuffix(m.Key, manifestName), i), m.Parts[i]
-	data, err := Fetch(ctx, bucket, key, func(data []byte) ([]byte, error) {
-		if int64(len(data)) != p.Bytes {
-			return nil, fmt.Errorf("the part has %d bytes; expected %d", len(data), p.Bytes)
-		}
-		if sha256.Sum256(data) != p.Sum {
-			return nil, errors.New("checksum mismatch of the part")
-		}
-		return data, nil
-	})
+	key := partKey(strings.TrimSuffix(m.Key, manifestName), i)
+	data, err := Fetch(ctx, bucket, key, func(data []byte) ([]byte, error) { return data, m.Parts[i].Check(data) })
 	if errors.Is(err, storage.ErrNotFound) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
