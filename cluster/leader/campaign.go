@@ -382,7 +382,7 @@ var ErrNotAdopted = errors.New("the bucket has no " + DocumentKey + ", and this 
 // cluster without state does not if the bucket contains the archive of another cluster: its
 // document was lost, and a new queue would replace it. A cluster with state does not if the
 // bucket may be another one than it has used: this node has not seen its document there, and
-// there is no marker. mayCreate makes up to two listings of one page, or a read, and only if
+// there is no marker. mayCreate makes up to three listings of one page, or a read, and only if
 // there is no document.
 func (l *Leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
 	if a != election.Create || l.seen.Load() {

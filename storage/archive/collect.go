@@ -307,12 +307,19 @@ func Describe(key string) string {
 }
 
 // HasArchive reports whether the bucket has an object of an archive, of any lineage, from which
-// a document could be rebuilt. Each queue begins with an empty checkpoint, and a small one may
-// have only that. HasArchive reads one page of each of two listings.
+// a document could be rebuilt, or a backup. Each queue begins with an empty checkpoint, and a small one may
+// have only that. HasArchive reads one page of each of three listings.
 func HasArchive(ctx context.Context, bucket storage.Bucket) (found bool, err error) {
 	err = each(ctx, bucket, "", func(i storage.Info) bool {
 		n, ok := parseName(i.Key)
 		found = ok && !n.last.IsZero()
+		return !found
+	})
+	if found || err != nil {
+		return found, err
+	}
+	err = bucket.List(ctx, backupPrefix, func(i storage.Info) bool {
+		found = IsBackup(i.Key)
 		return !found
 	})
 	return found, err

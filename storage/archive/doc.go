@@ -111,7 +111,7 @@
 //     written: it could need objects that are being removed.
 //   - A target with a document is the bucket of a queue, perhaps the source under another URL, and is refused. So is
 //     one with backups of another lineage: which of them would be the newest?
-//   - A target without a document is no queue. A cluster begins none there, because it has an archive.
+//   - The target is no queue, and a cluster begins none where there are backups (HasArchive).
 //   - If the target is full, or one of the two hangs, the backup fails, and the earlier ones stay whole.
 //
 // Retention goes by the names of backups, not by the clock of this machine: a backup goes when it is older than the newest
