@@ -48,7 +48,7 @@ func serveBucket(ctx context.Context, g *view.Globals, url string, at view.Momen
 		if err := view.WritePlain(g.Err, stamp.text(now)); err != nil {
 			return err
 		}
-		states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: pastBytes})
+		states := past.New(past.Config{Bucket: bucket, Key: s.key, MaxBytes: pastBytes})
 		defer states.Close()
 		return s.serve(ctx, g, states, run)
 	})

@@ -5,11 +5,12 @@
 // point (inspect.go); for all other commands that read the queue bucket_node.go serves the API
 // and the dashboard of such a state in this process. verify checks every object of the archive
 // and, with --repair, makes the newest whole state the document (verify.go), restore and
-// branch write a state of the past to a bucket (restore*.go).
+// branch write a state of the past to a bucket (restore*.go). backup copies the newest state to
+// another bucket, which all others read as well, and drill restores it for a trial (backup.go, drill.go).
 //
 // All of them read through offline (offline.go), which bounds each request, counts the
 // traffic, and never creates the directory of a file bucket.
-// A bucket that does not answer ends the command. Only restore, branch, verify --repair, and
+// A bucket that does not answer ends the command. Only restore, branch, backup, verify --repair, and
 // adopt and release of the group bucket (adopt.go) write; before restore replaces a document
 // it waits to see whether a broker is alive (restore.go).
 package bucket
@@ -24,5 +25,7 @@ import (
 // the commands that read the queue read it from a bucket.
 func Commands(g *view.Globals) []*cobra.Command {
 	g.WithBucket = serveBucket
-	return []*cobra.Command{newInspectCommand(g), newRestoreCommand(g), newBranchCommand(g), newVerifyCommand(g), newBucketCommand(g)}
+	return []*cobra.Command{
+		newInspectCommand(g), newRestoreCommand(g), newBranchCommand(g), newBackupCommand(g), newDrillCommand(g), newVerifyCommand(g), newBucketCommand(g),
+	}
 }

@@ -92,12 +92,18 @@ var spanColumns = view.Columns("FROM", "TO", "SINCE", "UNTIL", "LENGTH")
 
 // showHistory prints the states that can be restored.
 func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) error {
-	h, err := openHistory(ctx, bucket, in.bucket)
+	h, err := openHistory(ctx, bucket, in.bucket, view.Moment{})
 	if err != nil {
 		return err
 	}
 	t := &view.LongTable{G: in.g, Columns: spanColumns}
-	for _, s := range h.Spans() {
+	spans := h.Spans()
+	if h.Key() != cluster.DocumentKey {
+		if spans, err = backupSpans(ctx, bucket); err != nil {
+			return err
+		}
+	}
+	for _, s := range spans {
 		span := spanOf(s)
 		if err := t.Add(span, span.row); err != nil {
 			return err
@@ -212,6 +218,7 @@ func archiveRows(s *stateSummary) (rows [][]string) {
 // storedState is a state that was read from a bucket, and the document by which
 // it was found.
 type storedState struct {
+	key     string // of doc
 	doc     *document.File
 	machine *fsm.Machine
 	view    *fsm.View
@@ -220,18 +227,7 @@ type storedState struct {
 
 // readState reads the state at some point. url is for errors.
 func readState(ctx context.Context, bucket storage.Bucket, url string, at view.Moment) (*storedState, error) {
-	if at.IsZero() {
-		doc, err := readDocument(ctx, bucket, url)
-		if err != nil {
-			return nil, err
-		}
-		m, err := archive.Machine(ctx, bucket, doc)
-		if err != nil {
-			return nil, fmt.Errorf("%s in %s: %w\n%s", cluster.DocumentKey, url, err, verifyHint(url))
-		}
-		return &storedState{doc: doc, machine: m, view: m.View()}, nil
-	}
-	h, err := openHistory(ctx, bucket, url)
+	h, err := openHistory(ctx, bucket, url, at)
 	if err != nil {
 		return nil, err
 	}
@@ -239,25 +235,19 @@ func readState(ctx context.Context, bucket storage.Bucket, url string, at view.M
 	if err != nil {
 		return nil, err
 	}
-	s := &storedState{doc: h.Document(), machine: m, view: m.View()}
+	s := &storedState{key: h.Key(), doc: h.Document(), machine: m, view: m.View()}
 	s.past = s.view.LSN() != s.doc.LSN()
 	return s, nil
 }
 
-func readDocument(ctx context.Context, bucket storage.Bucket, url string) (*document.File, error) {
-	o, err := bucket.Get(ctx, cluster.DocumentKey)
-	if err != nil {
-		return nil, readError(url, cluster.DocumentKey, err)
-	}
-	doc, err := document.Decode(o.Data)
-	if err != nil {
-		return nil, fmt.Errorf("%s in %s: %w\n%s", cluster.DocumentKey, url, err, verifyHint(url))
-	}
-	return doc, nil
-}
-
-func openHistory(ctx context.Context, bucket storage.Bucket, url string) (*archive.History, error) {
+// openHistory opens the history of the document in a bucket, or of the backups in it, for a state.
+func openHistory(ctx context.Context, bucket storage.Bucket, url string, at view.Moment) (*archive.History, error) {
 	h, err := archive.Open(ctx, bucket, cluster.DocumentKey)
+	if errors.Is(err, storage.ErrNotFound) {
+		if of, failed := archive.OpenBackup(ctx, bucket, targetOf(at)); !errors.Is(failed, storage.ErrNotFound) {
+			h, err = of, failed
+		}
+	}
 	if err != nil {
 		return nil, readError(url, cluster.DocumentKey, err)
 	}

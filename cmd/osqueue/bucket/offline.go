@@ -23,6 +23,7 @@ import (
 type offline struct {
 	g       *view.Globals
 	timeout time.Duration // of one request
+	quiet   bool          // without progress
 }
 
 const offlineTimeout = 30 * time.Second
@@ -39,7 +40,11 @@ func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *bucke
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	b := &buckets{timeout: o.timeout, giveUp: giveUp}
-	stop := view.Background(ctx, func(ctx context.Context) { b.traffic.tell(ctx, o.g.Err, progressInterval) })
+	stop := view.Background(ctx, func(ctx context.Context) {
+		if !o.quiet {
+			b.traffic.tell(ctx, o.g.Err, progressInterval)
+		}
+	})
 	err := errors.Join(fn(ctx, b), b.close())
 	stop()
 	var silent *silentBucketError
@@ -152,7 +157,7 @@ func (b *boundBucket) failed(o metered.Observation) {
 	}
 }
 
-// within bounds a request other than a listing or a stream.
+// within bounds a request other than a listing or a stream: those are bounded from one key or read to the next.
 func (b *boundBucket) within(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
 	if c.Op == storage.OpList || c.Op.Streams() {
 		return next(ctx)
@@ -172,20 +177,92 @@ func (b *boundBucket) late(err error) error {
 	return fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
 }
 
-// List implements storage.Bucket. It is bounded from one key to the next.
+// List implements storage.Bucket.
 func (b *boundBucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(b.timeout, func() { cancel(context.DeadlineExceeded) })
-	defer idle.Stop()
-	err := b.Decorated.List(ctx, prefix, func(i storage.Info) bool {
-		idle.Reset(b.timeout)
-		return fn(i)
-	})
-	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		err = b.late(err)
+	i := b.idling(ctx)
+	defer i.stop()
+	return i.late(b.Decorated.List(i.ctx, prefix, func(info storage.Info) bool {
+		i.moved()
+		return fn(info)
+	}))
+}
+
+// PutStream implements storage.Streamer.
+func (b *boundBucket) PutStream(ctx context.Context, key string, r io.Reader, c storage.Content) storage.Write {
+	i := b.idling(ctx)
+	defer i.stop()
+	w := b.Decorated.PutStream(i.ctx, key, &movingReader{r, i}, c)
+	w.Err = i.late(w.Err)
+	return w
+}
+
+// GetRange implements storage.Streamer.
+func (b *boundBucket) GetRange(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	i := b.idling(ctx)
+	body, err := b.Decorated.GetRange(i.ctx, key, offset, length)
+	if err != nil {
+		defer i.stop()
+		return nil, i.late(err)
+	}
+	return &movingBody{movingReader{body, i}, body}, nil
+}
+
+// idling ends a request with ctx when nothing has moved for the time limit.
+type idling struct {
+	b      *boundBucket
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func (b *boundBucket) idling(ctx context.Context) *idling {
+	i := &idling{b: b}
+	i.ctx, i.cancel = context.WithCancelCause(ctx)
+	i.timer = time.AfterFunc(b.timeout, func() { i.cancel(context.DeadlineExceeded) })
+	return i
+}
+
+func (i *idling) moved() { i.timer.Reset(i.b.timeout) }
+
+func (i *idling) stop() {
+	i.timer.Stop()
+	i.cancel(nil)
+}
+
+// late adds the time limit to the error of a request that it has ended.
+func (i *idling) late(err error) error {
+	if err != nil && errors.Is(context.Cause(i.ctx), context.DeadlineExceeded) {
+		return i.b.late(err)
 	}
 	return err
+}
+
+// movingReader is a stream whose reads count as movement.
+type movingReader struct {
+	io.Reader
+	i *idling
+}
+
+// Read implements io.Reader.
+func (r *movingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.i.moved()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.i.late(err)
+	}
+	return n, err
+}
+
+// movingBody is the body of a range.
+type movingBody struct {
+	movingReader
+	body io.Closer
+}
+
+// Close implements io.Closer.
+func (b *movingBody) Close() error {
+	b.i.stop()
+	return b.body.Close()
 }
 
 // traffic counts requests and bytes of buckets. It is safe for concurrent use.

@@ -52,8 +52,9 @@ func newRestoreCommand(g *view.Globals) *cobra.Command {
 		Short: "Make a new queue from a state in a bucket",
 		Long: `Rebuilds a state of the queue in --from, the newest or with --at an earlier one, and
 writes it to --to as a new document with its own lineage, on which an empty cluster
-can start. The bucket --from does not change. osqueue inspect --history lists the
-states that can be restored.
+can start. --from may be the bucket of a queue, or have backups (osqueue backup), of which
+the newest is restored. It does not change. osqueue inspect --history lists the states that can
+be restored; of a time between two backups it is the one before.
 
 First it shows, by type and state, the difference between the restored and the newest
 state, and the queue at --to. With --dry-run it stops there.
@@ -69,7 +70,8 @@ alive: it waits until the cluster has been silent for --broker-timeout. With
 lineage refuse the new document: start them with empty data directories.`,
 		Example: `  osqueue restore --from file:///srv/osqueue --at 15m --dry-run
   osqueue restore --from s3://jobs/prod?region=eu-central-1 --at 12-90210 --to s3://jobs/prod-2?region=eu-central-1
-  osqueue restore --from file:///srv/osqueue --at '2026-12-24 18:00' --to file:///srv/osqueue --replace`,
+  osqueue restore --from file:///srv/osqueue --at '2026-12-24 18:00' --to file:///srv/osqueue --replace
+  osqueue restore --from s3://elsewhere/jobs?region=us-west-2 --to file:///srv/osqueue`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
 	}
 	r.bind(cmd)
@@ -342,13 +344,14 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 	if err != nil {
 		return nil, err
 	}
-	h, err := archive.Open(ctx, bucket, r.document)
-	if err != nil {
-		return nil, readError(r.from, r.document, err)
+	var h *archive.History
+	if r.document == cluster.DocumentKey {
+		h, err = openHistory(ctx, bucket, r.from, r.at)
+	} else if h, err = archive.Open(ctx, bucket, r.document); err != nil {
+		err = readError(r.from, r.document, err)
 	}
-	if h.Document().Edited {
-		err = view.WritePlain(r.g.Err, fmt.Sprintf("%s was changed by hand; jobs that were added to it are not part of a state, and are left out\n",
-			r.document))
+	if err == nil && h.Document().Edited {
+		err = view.WritePlain(r.g.Err, fmt.Sprintf("%s was changed by hand; jobs that were added to it are not part of a state, and are left out\n", h.Key()))
 	}
 	return h, err
 }

@@ -10,10 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/fsm"
 	"osqueue/fsm/artefacts"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -40,7 +38,7 @@ func newVerifyCommand(g *view.Globals) *cobra.Command {
 compares every checksum, looks for gaps, applies every log entry, and compares each
 state with the state that the log before it leads to. It writes nothing, and the
 cluster may run. Each defect is printed with its object and its consequence; if there
-are any, the exit status is 1.
+are any, the exit status is 1. Where osqueue backup has written, it checks the newest backup.
 
 If a node still has its disk, start the nodes instead of repairing: they have the
 newest state. Their leader replaces what is missing in the archive by itself. If
@@ -88,6 +86,12 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 		return err
 	}
 	found, err := archive.Verify(ctx, bucket, v.document)
+	if errors.Is(err, storage.ErrNotFound) && v.document == cluster.DocumentKey {
+		var backup string
+		if backup, err = newestBackup(ctx, bucket, err); err == nil {
+			found, err = archive.Verify(ctx, bucket, backup)
+		}
+	}
 	if err != nil {
 		return v.missing(ctx, bucket, err)
 	}
@@ -99,6 +103,18 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 		return view.SilentError{}
 	}
 	return nil
+}
+
+// newestBackup returns the key of the newest backup in a bucket; the error is none if there is no backup.
+func newestBackup(ctx context.Context, bucket storage.Bucket, none error) (string, error) {
+	all, err := archive.Backups(ctx, bucket)
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "", none
+	}
+	return all[len(all)-1].Key(), nil
 }
 
 func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
@@ -150,6 +166,10 @@ func (v *verification) exists(ctx context.Context, b *buckets) error {
 	_, err = bucket.Get(ctx, v.document)
 	if !errors.Is(err, storage.ErrNotFound) {
 		return v.explain(err)
+	}
+	if backup, _ := newestBackup(ctx, bucket, err); backup != "" {
+		return fmt.Errorf("%s has backups and is not the bucket of a queue: a backup cannot be repaired, but osqueue backup copies "+
+			"again what is damaged\nTo make a queue of it:\n  osqueue restore --from %s --to BUCKET-URL", v.url, view.ShellWord(v.url))
 	}
 	found, failed := archive.HasArchive(ctx, bucket)
 	if failed == nil && found {
@@ -270,14 +290,9 @@ func (p *verifyReport) repaired(r *archive.Repaired) {
 	p.Unreadable = p.Unreadable || r.From.IsZero() && !r.Before.OK()
 	out := &repairOutcome{Written: r.Written}
 	if r.Written {
-		out.Is, out.Copy, out.Jobs = r.To.String(), r.Copy, make(map[string]int)
+		out.Is, out.Copy, out.Jobs = r.To.String(), r.Copy, jobsOf(r.Counts)
 		if !r.From.IsZero() {
 			out.Was = r.From.String()
-		}
-		for status, n := range r.Counts {
-			if n > 0 {
-				out.Jobs[fsm.Status(status).String()] = n
-			}
 		}
 	}
 	p.Repaired = out
@@ -364,6 +379,10 @@ func (p *verifyReport) adviceText(url string) string {
 		return "A repair cannot make artefacts: put their objects back from a copy of the bucket.\n"
 	}
 	url = view.ShellWord(url)
+	if archive.IsBackup(p.Document) {
+		return fmt.Sprintf("The next osqueue backup copies again what is damaged. To restore an earlier one:\n"+
+			"  osqueue inspect %s --history\n  osqueue restore --from %s --at LSN --to BUCKET-URL\n", url, url)
+	}
 	var b strings.Builder
 	if p.Unreadable {
 		b.WriteString("No other object was checked, because the document cannot be read; a repair checks them.\n")
@@ -380,17 +399,8 @@ func (p *verifyReport) adviceText(url string) string {
 }
 
 func (r *repairOutcome) text(p *verifyReport) string {
-	var jobs []string
-	for _, status := range view.AllStatuses {
-		if n := r.Jobs[status]; n > 0 {
-			jobs = append(jobs, fmt.Sprintf("%d %s", n, v1.StatusWord(status)))
-		}
-	}
-	if jobs == nil {
-		jobs = []string{"none"}
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Repaired: the state of %s is %s now. Jobs: %s.\n", p.Document, r.Is, strings.Join(jobs, ", "))
+	fmt.Fprintf(&b, "Repaired: the state of %s is %s now. Jobs: %s.\n", p.Document, r.Is, jobsText(r.Jobs))
 	switch {
 	case r.Was == "":
 		b.WriteString("The old document did not show its LSN: later changes are lost, unless a node has them.\n")
