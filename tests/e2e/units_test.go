@@ -17,7 +17,7 @@ func TestUnitsAreHardened(t *testing.T) {
 	if out, err := exec.Command(analyze, "security", "--help").CombinedOutput(); err != nil {
 		t.Skipf("%v: %s", err, out)
 	}
-	for unit, most := range map[string]string{"osqueue.service": "15", "osqueue-worker.service": "67"} {
+	for unit, most := range map[string]string{"osqueue.service": "15", "osqueue-backup.service": "15", "osqueue-worker.service": "67"} {
 		file := filepath.Join("..", "..", "docs", "examples", unit)
 		out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--no-pager", "--threshold="+most, file).CombinedOutput()
 		if err != nil {
