@@ -59,6 +59,13 @@ func TestOfflineTellsTheTimeout(t *testing.T) {
 		},
 		"delete": func(ctx context.Context, b storage.Bucket) error { return b.Delete(ctx, "key") },
 		"put":    func(ctx context.Context, b storage.Bucket) error { return b.PutIfAbsent(ctx, "key", nil).Err },
+		"range": func(ctx context.Context, b storage.Bucket) error {
+			_, err := b.(storage.Streamer).GetRange(ctx, "key", 0, 1)
+			return err
+		},
+		"stream": func(ctx context.Context, b storage.Bucket) error {
+			return b.(storage.Streamer).PutStream(ctx, "key", strings.NewReader("x"), storage.Content{Size: 1}).Err
+		},
 	} {
 		err := newOffline(20*time.Millisecond).run(t.Context(), func(ctx context.Context, all *buckets) error {
 			return do(ctx, all.bound("mem://it", b))
@@ -114,6 +121,35 @@ func TestTheTimeoutDoesNotCutStreams(t *testing.T) {
 		return nil
 	})
 	if err != nil {
+		t.Error(err)
+	}
+}
+
+// still is a bucket whose ranges do not come.
+type still struct{ *mem.Bucket }
+
+type stillBody struct{ ctx context.Context }
+
+func (b stillBody) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
+
+func (stillBody) Close() error { return nil }
+
+func (still) GetRange(ctx context.Context, _ string, _, _ int64) (io.ReadCloser, error) {
+	return stillBody{ctx}, nil
+}
+
+// A stream that does not move ends.
+func TestTheTimeoutEndsAStillStream(t *testing.T) {
+	err := newOffline(20*time.Millisecond).run(t.Context(), func(ctx context.Context, all *buckets) error {
+		body, err := all.bound("mem://it", still{mem.New()}).(storage.Streamer).GetRange(ctx, "key", 0, 9)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		_, err = io.ReadAll(body)
+		return err
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "no answer within 20ms (--timeout): ") {
 		t.Error(err)
 	}
 }
