@@ -191,8 +191,9 @@ type backup struct{ from, to storage.Bucket }
 // missing is not a reason to begin again.
 func (b *backup) copy(ctx context.Context, r original, last bool) (*BackedUp, error) {
 	out := &BackedUp{Backup: Backup{r.doc.Lineage(), r.doc.LSN(), r.doc.Header.Heartbeat}}
-	if _, err := b.newer(ctx, out.Backup); err != nil { // before anything is written
-		return nil, err
+	var err error
+	if out.Newer, err = b.newer(ctx, out.Backup); err != nil || out.Newer != nil {
+		return out, err
 	}
 	all, found, err := NewAudit(b.from).needs(ctx, r.doc.Archive)
 	if found != nil {
