@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -71,6 +72,28 @@ func (c *Admin) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cron
 		return v1.CronPut{}, local(op, err)
 	}
 	return sendWrite[v1.CronPut](ctx, c.caller, call{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
+}
+
+// PutCronAs is PutCron for a schedule in the form of the API. Config.Cipher encrypts its payload, unless it is encrypted
+// already.
+func (c *Admin) PutCronAs(ctx context.Context, name string, cron v1.NewCron) (v1.CronPut, error) {
+	const op = "put cron"
+	if j := &cron.Job; !IsSealed(j.Payload) {
+		job := NewJob{Type: j.Type, Payload: j.Payload, Unique: Unique{Key: j.UniqueKey}, UniqueFields: j.UniqueFields}
+		job, err := sealPayload(ctx, c.cfg.Cipher, job, envelope.ToCron, name)
+		if err != nil {
+			return v1.CronPut{}, local(op, err)
+		}
+		j.Payload, j.UniqueKey, j.UniqueFields = job.Payload, job.Unique.Key, job.UniqueFields
+	}
+	return sendWrite[v1.CronPut](ctx, c.caller, call{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, in: &cron})
+}
+
+// OpenCron returns the payload of a schedule, decrypted by Config.Cipher if it is encrypted.
+func (c *Admin) OpenCron(ctx context.Context, cron *v1.Cron) (json.RawMessage, error) {
+	o := &opener{c: c.caller, ctx: ctx, id: cron.Name}
+	payload := o.payload(cron.Job.Payload, cron.Job.Type, cron.Name)
+	return payload, o.err
 }
 
 // Cron returns the schedule name, with its last runs and its next times.

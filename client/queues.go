@@ -94,6 +94,28 @@ func (s Setting[T]) MarshalJSON() ([]byte, error) {
 	return jsonv2.Marshal(s.value)
 }
 
+// UnmarshalJSON implements json.Unmarshaler: it reads what MarshalJSON makes.
+func (s *Setting[T]) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*s = Default[T]()
+		return nil
+	}
+	*s = Setting[T]{set: true}
+	switch v := any(&s.value).(type) {
+	case *time.Duration:
+		var ms int64
+		err := jsonv2.Unmarshal(text, &ms)
+		*v = milliseconds(ms)
+		return err
+	case *Backoff:
+		var b v1.Backoff
+		err := jsonv2.Unmarshal(text, &b)
+		*v = Backoff{Kind: b.Kind, Base: milliseconds(b.BaseMs), Cap: milliseconds(b.CapMs), Jitter: int(b.Jitter)}
+		return err
+	}
+	return jsonv2.Unmarshal(text, &s.value)
+}
+
 // QueuePatch is a change of the settings of a type. v1.QueueSettings documents each
 // of them.
 type QueuePatch struct {

@@ -91,6 +91,12 @@ func (n *Node) active() *leader.Term {
 	}
 }
 
+// SetSettings replaces Config.Settings, which must not change afterwards. They are in force while this node is the active
+// leader: at once, or from its next term on.
+func (n *Node) SetSettings(ctx context.Context, s *fsm.Settings) error {
+	return n.leader.SetSettings(ctx, s)
+}
+
 // Refusal returns why this active leader takes no writes except reports now: an
 // ErrFlushLag, or nil. Propose checks this itself. Refusal is for callers that would
 // write only if there were something to write, such as claims.

@@ -26,7 +26,7 @@ type Config struct {
 	// the monotonic clock. Clock may jump. It must be safe for concurrent use.
 	Clock    func() time.Time
 	Logger   hclog.Logger
-	Settings *fsm.Settings // in force while this node is the active leader
+	Settings *fsm.Settings // in force while this node is the active leader, until Leader.SetSettings
 	// FeatureLevel is the highest feature level to which the cluster may raise its state
 	// while this node is a member; 0: the highest level of this release.
 	FeatureLevel uint32
@@ -182,6 +182,8 @@ type base struct {
 	copied atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
 	newest atomic.Pointer[version]           // of the document, as far as this process has read or written it; nil: none
 	copies atomic.Pointer[DocumentCopies]    // nil: none
+
+	settings atomic.Pointer[fsm.Settings] // that register proposes
 }
 
 func (b *base) meta() (meta *fsm.Meta) {

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,7 @@ type fenceState struct{ state, reason string }
 // New returns the leader of a node. It does nothing until Run.
 func New(cfg Config, do Effects) *Leader {
 	n := &Leader{base: &base{cfg: cfg, do: do, log: cfg.Logger}}
+	n.settings.Store(cfg.Settings)
 	n.setFence(FenceFollower, "")
 	return n
 }
@@ -46,6 +48,16 @@ func (l *Leader) Fence() (state, reason string) {
 	}
 	f := l.state.Load()
 	return f.state, f.reason
+}
+
+// SetSettings replaces Config.Settings, which must not change afterwards. If this node is the active leader, it puts them
+// into force; if that fails, they are in force with its next term.
+func (l *Leader) SetSettings(ctx context.Context, s *fsm.Settings) error {
+	l.settings.Store(s)
+	if t := l.current.Load(); t != nil {
+		return t.register(ctx)
+	}
+	return nil
 }
 
 // DocumentCopies returns the copies of documents that were stored since this process started.

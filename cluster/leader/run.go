@@ -35,6 +35,7 @@ func (l *Leader) beginTerm(
 		l.setFence(FenceActive, "")
 	}
 	r.ended = func() { l.current.CompareAndSwap(r, nil) }
+	r.first = l.settings.Load()
 	if err := r.register(ctx, l.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
@@ -74,6 +75,9 @@ func (t *Term) run(ctx context.Context) error {
 		wg.Go(func() { t.do.Duty(ctx) })
 	}
 	t.began()
+	if t.settings.Load() != t.first { // SetSettings has not seen this term
+		wg.Go(func() { _ = t.register(ctx) }) // an error ends the term
+	}
 	t.flusher.Changed()
 	t.log.Info("this node is the active leader", "term", t.term, "epoch", t.fence.Epoch())
 

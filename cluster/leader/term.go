@@ -32,6 +32,7 @@ type Term struct {
 	// began is called once, by run's goroutine, when the leader term answers writes; ended
 	// when it answers none any more, before its goroutines end. run holds no lock.
 	began, ended func()
+	first        *fsm.Settings // those before the first entry; the same or older than what it has
 
 	proposals *groupcommit.Batcher[request, committed]
 	flusher   *flush.Flusher
@@ -64,7 +65,7 @@ func (t *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutat
 		Epoch:    t.fence.Epoch(),
 		Cluster:  t.do.ClusterID(),
 		Lineage:  t.fence.Lineage(),
-		Settings: t.cfg.Settings,
+		Settings: t.settings.Load(),
 	}
 	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
 	results, err := t.Apply(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)

@@ -18,7 +18,9 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"osqueue/cmd/osqueue/admin"
+	"osqueue/cmd/osqueue/apply"
 	"osqueue/cmd/osqueue/bucket"
+	"osqueue/cmd/osqueue/config"
 	"osqueue/cmd/osqueue/dev"
 	"osqueue/cmd/osqueue/queue"
 	"osqueue/cmd/osqueue/serve"
@@ -70,6 +72,8 @@ func commands(g *view.Globals) []*cobra.Command {
 		admin.Commands(g),
 		top.Commands(g),
 		bucket.Commands(g),
+		config.Commands(g, config.Program{Name: "serve", Settings: serve.Settings}, config.Program{Name: "worker", Settings: work.Settings}),
+		apply.Commands(g),
 		[]*cobra.Command{newManCommand(g), newVersionCommand(g)},
 	)
 }

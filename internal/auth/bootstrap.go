@@ -130,7 +130,7 @@ func (f *bootstrapFile) check() error {
 }
 
 func checkFirst(id, sum string) error {
-	if b, err := encoding.DecodeString(id); err != nil || len(b) != idBytes {
+	if !IsID(id) {
 		return fmt.Errorf("the id %.40q of a token is damaged", id)
 	}
 	if hash, err := hex.DecodeString(sum); err != nil || len(hash) != sha256.Size {

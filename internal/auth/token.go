@@ -54,6 +54,12 @@ func assemble(id, secret string) Secret {
 	return Secret{ID: id, Text: fmt.Sprintf("%s_%08x", body, crc32.ChecksumIEEE([]byte(body))), Hash: string(sum[:])}
 }
 
+// IsID reports whether a text has the form of the id of a token.
+func IsID(text string) bool {
+	b, err := encoding.DecodeString(text)
+	return err == nil && len(b) == idBytes
+}
+
 // Parse reads the text of a token. Its errors wrap ErrToken and never contain the text.
 func Parse(text string) (Secret, error) {
 	if len(text) > tokenMax {

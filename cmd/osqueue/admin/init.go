@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
+	"osqueue/api/core"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/host"
+	"osqueue/storage/bucketurl"
 )
 
 // The files of osqueue init besides those of the CA.
@@ -41,12 +44,13 @@ func newInitCommand(g *view.Globals) *cobra.Command {
   bootstrap.json  the hash of the token and the names of the nodes, for nodes
                   (serve --bootstrap-token)
   NAME.crt, .key  certificate of each node that --node names
+  NAME.yaml       settings of the node, for osqueue serve --config
 
 Give --node once for each node, with every host name and IP address by which nodes and
-clients dial it, the main one first. The command prints how to start each node and how to
-make a context. You can repeat it: it keeps what is there, makes what is missing, such as
-the certificate of a further node, and renews the certificates of the --node flags that
-are in the last third of their life.
+clients dial it, the main one first, and --bucket. The command prints how to start each
+node and how to make a context. You can repeat it: it keeps what is there, makes what is
+missing, such as the files of a further node, and renews the certificates of the --node
+flags that are in the last third of their life.
 
 --token worker=worker makes worker.token, an access token of the role worker, and adds
 its hash to bootstrap.json. A cluster that has tokens already does not take it: use
@@ -54,12 +58,13 @@ osqueue token create.
 
 --copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
 with the files that it needs and no other. It never contains ca.key or admin.token.`,
-		Example: `  osqueue init --node n1=127.0.0.1
-  osqueue init --dir certs --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
+		Example: `  osqueue init --node n1=127.0.0.1 --bucket file:///srv/osqueue
+  osqueue init --bucket s3://jobs/prod?region=eu-central-1 --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
 		RunE: func(*cobra.Command, []string) error { return in.run() },
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
 	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
+	cmd.Flags().StringVar(&in.bucket, "bucket", "", "URL of the bucket for the settings of the nodes; the same for all")
 	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make in addition to the first one, as name=role; may be repeated")
 	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
 	return cmd
@@ -69,6 +74,7 @@ with the files that it needs and no other. It never contains ca.key or admin.tok
 type initialization struct {
 	g      *view.Globals
 	dir    string
+	bucket string   // flag
 	nodes  []string // flags
 	tokens []string // flags
 	copyTo string
@@ -92,6 +98,11 @@ func (in *initialization) run() error {
 	if err != nil {
 		return err
 	}
+	if in.bucket != "" {
+		if err := bucketurl.Check(in.bucket); err != nil {
+			return view.Usagef("--bucket: %w", err)
+		}
+	}
 	roles, err := tokenRoles(in.tokens)
 	if err != nil {
 		return err
@@ -109,6 +120,11 @@ func (in *initialization) run() error {
 	for _, r := range requests {
 		if err := in.node(a, r); err != nil {
 			return fmt.Errorf("certificate of node %s: %w", r.Name, err)
+		}
+	}
+	for _, n := range in.known {
+		if err := in.settings(n); err != nil {
+			return fmt.Errorf("settings of node %s: %w", n.name, err)
 		}
 	}
 	if err := in.copies(); err != nil {
@@ -350,48 +366,94 @@ func knownNodes(dir string, requests []certs.Request) ([]initNode, error) {
 	return out, nil
 }
 
+// settings writes the file with the settings of a node of this run, unless it is there.
+func (in *initialization) settings(n initNode) error {
+	file := n.name + ".yaml"
+	if !slices.Contains(in.names, n.name) {
+		return nil
+	}
+	named, _ := in.peers()
+	lines := []struct{ setting, value string }{
+		{"name", n.name},
+		{"data", n.name + "-data"},
+		{"bucket", in.bucket},
+		{"http-addr", n.http},
+		{"raft-addr", n.raft},
+		{"peers", strings.Join(named, ",")},
+		{"security", core.SecurityOn},
+		{"tls-ca", certs.CAFile},
+		{"tls-cert", n.name + ".crt"},
+		{"tls-key", n.name + ".key"},
+		{"bootstrap-token", bootstrapName},
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "# The settings of node %s: osqueue serve --config %s. Paths count from the directory of this file.\n"+
+		"# docs/settings.md has all settings; osqueue config check serve --config %s checks them.\n", n.name, file, file)
+	for _, l := range lines {
+		value, err := yaml.Marshal(l.value)
+		switch {
+		case err != nil:
+			return err
+		case l.value == "":
+			fmt.Fprintf(&text, "# %s: s3://BUCKET/PREFIX?region=REGION   the same for all nodes\n", l.setting)
+		default:
+			fmt.Fprintf(&text, "%s: %s", l.setting, value)
+		}
+	}
+	_, err := os.Stat(filepath.Join(in.dir, file))
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		err = host.ReplaceFile(filepath.Join(in.dir, file), []byte(text.String()), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	in.add(missing, "the settings of node "+n.name, file)
+	return nil
+}
+
+// peers returns the known nodes as NAME=ADDRESS, and their addresses.
+func (in *initialization) peers() (named, addresses []string) {
+	for _, n := range in.known {
+		named, addresses = append(named, n.name+"="+n.http), append(addresses, n.http)
+	}
+	return named, addresses
+}
+
 // next prints the next commands: one to start each node of the flags, or each known node if no
 // flag names one.
 func (in *initialization) next() error {
-	dir := in.dir
-	at := func(file string) string { return view.ShellWord(filepath.Join(dir, file)) }
-	var peers, servers []string
-	for _, n := range in.known {
-		peers, servers = append(peers, n.name+"="+n.http), append(servers, n.http)
-	}
-	if len(peers) == 0 {
+	if len(in.known) == 0 {
 		return in.g.Printf("\nMake a certificate for each node: osqueue init --dir %s --node n1=HOST --node n2=HOST --node n3=HOST\n", view.ShellWord(in.dir))
 	}
-	if err := in.g.Printf(`
-Start the nodes. On its machine each needs its own four files, and never ca.key. DIR is a
-directory of this node alone, URL the same bucket for all:
-`); err != nil {
+	note := ""
+	if in.bucket == "" {
+		note = "Set bucket in the files of settings, the same for all nodes. "
+	}
+	if err := in.g.Printf("\n%sStart the nodes. On its machine each needs its own five files, in one\ndirectory, and never ca.key:\n\n", note); err != nil {
 		return err
 	}
 	for _, n := range in.known {
-		if len(in.names) > 0 && !slices.Contains(in.names, n.name) {
+		file := filepath.Join(in.dir, n.name+".yaml")
+		switch {
+		case len(in.names) > 0 && !slices.Contains(in.names, n.name):
 			continue
+		case in.copyTo != "" && len(in.names) > 0:
+			file = filepath.Join(in.copyTo, n.name, n.name+".yaml")
 		}
-		if in.copyTo != "" && len(in.names) > 0 {
-			dir = filepath.Join(in.copyTo, n.name)
-		}
-		if err := in.g.Printf(`
-  osqueue serve --security=on --name %[1]s --data DIR --bucket URL \
-    --http-addr %[2]s --raft-addr %[3]s \
-    --peers %[4]s \
-    --tls-ca %[5]s --tls-cert %[6]s --tls-key %[7]s --bootstrap-token %[8]s
-`, n.name, n.http, n.raft, strings.Join(peers, ","), at(certs.CAFile), at(n.name+".crt"), at(n.name+".key"), at(bootstrapName)); err != nil {
+		if err := in.g.Printf("  osqueue serve --config %s\n", view.ShellWord(file)); err != nil {
 			return err
 		}
 	}
-	dir = in.dir
+	at := func(file string) string { return view.ShellWord(filepath.Join(in.dir, file)) }
+	_, addresses := in.peers()
 	return in.g.Printf(`
 Call the cluster:
 
   osqueue context add NAME --servers %[1]s --ca %[2]s --token-file %[3]s --use
   osqueue status
   osqueue token create --role worker --name w1
-`, strings.Join(servers, ","), at(certs.CAFile), at(adminTokenFile))
+`, strings.Join(addresses, ","), at(certs.CAFile), at(adminTokenFile))
 }
 
 // copies writes the directories of --copy-to.
@@ -418,6 +480,9 @@ func (in *initialization) copies() error {
 func (in *initialization) copyNode(name string) error {
 	dir := filepath.Join(in.copyTo, name)
 	files := []string{certs.CAFile, bootstrapName}
+	if _, err := os.Stat(filepath.Join(dir, name+".yaml")); errors.Is(err, fs.ErrNotExist) {
+		files = append(files, name+".yaml") // the operator may have changed the copy
+	}
 	there, err := certs.ReadList(filepath.Join(dir, name+".crt"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -19,7 +19,7 @@ import (
 func TestInitCanBeRepeated(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	out := mustRun(t, "init", "--dir", dir, "--node", "n1=127.0.0.1,localhost")
-	if !strings.Contains(out, "--bootstrap-token "+filepath.Join(dir, "bootstrap.json")) {
+	if !strings.Contains(out, "  osqueue serve --config "+filepath.Join(dir, "n1.yaml")+"\n") {
 		t.Errorf("no next command:\n%s", out)
 	}
 	before := contents(t, dir)
@@ -84,11 +84,11 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestInitCopies(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	args := []string{"init", "--dir", dir, "--copy-to", out, "--node", "n1=10.0.0.1", "--token", "w=worker"}
-	if text := mustRun(t, args...); !strings.Contains(text, " --tls-cert "+filepath.Join(out, "n1", "n1.crt")+" ") {
+	if text := mustRun(t, args...); !strings.Contains(text, " --config "+filepath.Join(out, "n1", "n1.yaml")+"\n") {
 		t.Errorf("the printed command does not use the copies:\n%s", text)
 	}
 	want := map[string][]string{
-		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key"},
+		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key", "n1.yaml"},
 		"w":  {"ca.crt", "w.token"},
 	}
 	for name, files := range want {

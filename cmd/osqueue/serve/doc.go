@@ -9,6 +9,10 @@
 //     variable, that over the file of --config, and that over the environment of the legacy
 //     broker (legacy_env.go). All settings are checked before anything starts (options.go;
 //     compat.go for legacy clients).
+//   - Reloads: at SIGHUP, and when a file has changed, the settings are read and checked as at a start
+//     (reload.go). If there is a mistake, nothing changes. Otherwise the level of the log, the
+//     settings of jobs, which the leader puts into the log, and the identities are replaced; the log
+//     names the settings that need a restart. The certificates are read by their users (package certs).
 //   - A new node does not start on a bucket that ignores its conditions or does not
 //     answer. A node that has run before starts without the bucket and continues the check
 //     (bucket.go).

@@ -109,13 +109,14 @@ func (e *originalEnv) set(name, flag, value string) (taken bool) {
 	f := e.flags.Lookup(flag)
 	if f.Changed {
 		if f.Value.String() != value {
-			e.notices = append(e.notices, fmt.Sprintf("%s is not used: --%s (or %s) says %s", name, flag, envOf(flag), f.Value))
+			e.notices = append(e.notices, fmt.Sprintf("%s is not used: --%s (or %s) says %s", name, flag, view.EnvOf(flag), f.Value))
 		}
 		return false
 	}
 	if err := e.flags.Set(flag, value); err != nil {
 		e.wrong("environment variable %s: %w", name, err)
 	}
+	view.SetSource(f, name)
 	return true
 }
 

@@ -25,7 +25,7 @@ func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet
 	o.bind(f)
 	check(t, f.Parse(strings.Fields(args)))
 	getenv := func(name string) string { return env[name] }
-	if err := errors.Join(fromEnv(f, getenv), o.fromFile()); err != nil {
+	if err := errors.Join(view.FromEnv(f, getenv), o.fromFile()); err != nil {
 		return f, nil, err
 	}
 	e := &originalEnv{flags: f, getenv: getenv}

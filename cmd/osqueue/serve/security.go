@@ -175,19 +175,52 @@ func (o *securityOptions) checkIdentities() error {
 	return nil
 }
 
-// openOIDC returns the verifier of JWTs, or nil if there is none.
-func (o *securityOptions) openOIDC(log hclog.Logger) (*oidc.Verifier, error) {
+// identities are the rules of roles and the verifier of JWTs, which a reload replaces together.
+type identities struct {
+	roles *auth.Roles    // nil: none
+	jwt   *oidc.Verifier // nil: JWTs do not count
+}
+
+// openIdentities returns the identities of the options, which replace others; nil: none.
+func (o *securityOptions) openIdentities(log hclog.Logger, before *identities) (in *identities, err error) {
+	in = &identities{roles: o.roles}
 	if o.issuer == "" {
-		return nil, nil
+		return in, nil
 	}
-	v, err := oidc.New(oidc.Config{
-		Issuer: o.issuer, Audience: o.audience, Algorithms: o.algorithms, Roles: o.roles, Leeway: o.leeway,
-		Logger: log.Named("oidc"),
-	})
+	cfg := o.oidcConfig()
+	cfg.Logger = log.Named("oidc")
+	if before == nil {
+		in.jwt, err = oidc.New(cfg)
+	} else {
+		in.jwt, err = before.jwt.With(cfg)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--oidc-issuer %s: %w", o.issuer, err)
 	}
-	return v, nil
+	return in, nil
+}
+
+func (o *securityOptions) oidcConfig() oidc.Config {
+	return oidc.Config{Issuer: o.issuer, Audience: o.audience, Algorithms: o.algorithms, Roles: o.roles, Leeway: o.leeway}
+}
+
+// checkOIDC returns why openIdentities would fail, or nil.
+func (o *securityOptions) checkOIDC() error {
+	if o.issuer == "" {
+		return nil
+	}
+	cfg := o.oidcConfig()
+	if err := cfg.Check(); err != nil {
+		return fmt.Errorf("--oidc-issuer %s: %w", o.issuer, err)
+	}
+	return nil
+}
+
+// close ends the verifier.
+func (in *identities) close() {
+	if in.jwt != nil {
+		in.jwt.Close()
+	}
 }
 
 // shownCertificate is the client certificate of a request as one node sends it to another.
@@ -234,9 +267,10 @@ func showCertificate(c *x509.Certificate) *shownCertificate {
 }
 
 // certificateOf returns the principal of the client certificate of a connection. A node tells the
-// certificate of its client in a header, which counts on connections of nodes only.
-func (o *securityOptions) certificateOf(conn *tls.ConnectionState, header string) (p *auth.Principal, forLeader string, err error) {
-	if conn == nil || len(conn.VerifiedChains) == 0 {
+// certificate of its client in a header, which counts on connections of nodes only. Without a rule for
+// certificates none counts.
+func (in *identities) certificateOf(conn *tls.ConnectionState, header string) (p *auth.Principal, forLeader string, err error) {
+	if conn == nil || len(conn.VerifiedChains) == 0 || !in.roles.Uses(auth.KindCertificate) {
 		return nil, "", nil
 	}
 	var shown *shownCertificate
@@ -250,7 +284,7 @@ func (o *securityOptions) certificateOf(conn *tls.ConnectionState, header string
 	if !time.Now().Before(shown.Until) {
 		return nil, "", fmt.Errorf("%w: the client certificate has expired", auth.ErrToken)
 	}
-	if p = o.roles.Principal(auth.KindCertificate, "", shown.id(), shown.values); p == nil {
+	if p = in.roles.Principal(auth.KindCertificate, "", shown.id(), shown.values); p == nil {
 		return nil, "", fmt.Errorf("%w: no rule of --roles-file gives a role to the client certificate of %q", auth.ErrDenied, shown.id())
 	}
 	p.ExpiresAt = shown.Until.UnixMilli()

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,29 +25,30 @@ func newServeCommand(g *view.Globals) *cobra.Command {
 
 Every setting is a flag, an environment variable (--raft-addr is OSQUEUE_RAFT_ADDR)
 and a field of the YAML file of --config (raft-addr: 10.0.0.1:7080). A flag comes before
-the environment, and that before the file. docs/settings.md lists all settings; the flags
-below are those that most clusters need.
+the environment, and that before the file. No file is read unless --config or
+OSQUEUE_CONFIG names it. docs/settings.md lists all settings; the flags below are those
+that most clusters need.
 
 The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts if nothing
 else has a setting: docs/migrating.md lists it.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
-SIGHUP opens the file of --audit-log again; no setting is read again.`,
+SIGHUP, and a change of the file of --config or --roles-file, let the node read its
+settings again: it applies those that can change while it runs, and logs which ones need
+a restart. SIGHUP also opens the file of --audit-log again. osqueue config check serve
+with the same flags checks the settings before.`,
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
-  # node n1 of three, with the files of osqueue init
+  # with the file that osqueue init has made
+  osqueue serve --config certs/n1.yaml
+
+  # node n1 of three, without a file
   osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
     --tls-ca ca.crt --tls-cert n1.crt --tls-key n1.key --bootstrap-token bootstrap.json \
     --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
-		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err = errors.Join(fromEnv(cmd.Flags(), g.Getenv), o.fromFile()); err != nil {
-				return err
-			}
-			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
-			return err
-		},
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.load(cmd.Flags(), g.Getenv) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(g); err != nil {
 				return &view.UsageError{Err: err}
@@ -59,7 +59,7 @@ SIGHUP opens the file of --audit-log again; no setting is read again.`,
 				ctx, stop = untilEOF(ctx, g.In)
 				defer stop()
 			}
-			return serve(ctx, o)
+			return serve(ctx, g, o)
 		},
 	}
 	o.bind(cmd.Flags())
@@ -79,7 +79,7 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 }
 
 // serve runs a node until ctx ends.
-func serve(ctx context.Context, o *serveOptions) error {
+func serve(ctx context.Context, g *view.Globals, o *serveOptions) error {
 	collecting, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	budget := limit.NewBudget(o.inflightBytes)
@@ -91,8 +91,8 @@ func serve(ctx context.Context, o *serveOptions) error {
 	defer wg.Wait()
 	defer end()
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
-	heedHangup := view.IgnoreHangup(log.Info)
-	defer heedHangup()
+	r := newReloader(g, o)
+	defer r.close()
 	guard := newExitGuard(log, os.Exit)
 	defer guard.stop()
 	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs
@@ -102,7 +102,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 		guard.within(fatalLimit)
 		return notStarted(ctx, log, err)
 	}
-	return s.run(ctx, guard)
+	return s.run(ctx, guard, r)
 }
 
 // notStarted returns err, or nil if ctx ended during the start, because a stop is no

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,7 +28,6 @@ import (
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/enroll"
-	"osqueue/internal/auth/oidc"
 	"osqueue/internal/host"
 	"osqueue/internal/limit"
 	"osqueue/internal/web"
@@ -43,12 +44,12 @@ type server struct {
 	past       *past.States
 	api        *api.Server
 	listen     net.Listener
-	legacy     net.Listener    // for legacy clients; nil: none
-	pprof      net.Listener    // nil: no profiles are served
-	scheme     string          // of the URLs of the nodes
-	advertised string          // the address of this node's API
-	audit      *auditLog       // nil: none
-	oidc       *oidc.Verifier  // nil: JWTs do not count
+	legacy     net.Listener // for legacy clients; nil: none
+	pprof      net.Listener // nil: no profiles are served
+	scheme     string       // of the URLs of the nodes
+	advertised string       // the address of this node's API
+	audit      *auditLog    // nil: none
+	who        atomic.Pointer[identities]
 	tracer     *tracing.Tracer // nil: none
 
 	enroll *enroll.Server // nil: the node has no certificate
@@ -261,9 +262,11 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	if s.audit != nil {
 		s.audit.register(metrics)
 	}
-	if s.oidc, err = o.security.openOIDC(s.log); err != nil {
+	who, err := o.security.openIdentities(s.log, nil)
+	if err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
+	s.who.Store(who)
 	s.dataDir, s.first, s.network = o.node.DataDir, o.security.bootstrap, o.node.Security.Network
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: unlessAuto(o.pastMemory, shareOf(host.Memory(), pastShare))})
 	s.api = api.New(core.Config{
@@ -309,11 +312,13 @@ func together(duties ...func(context.Context, *cluster.Node)) func(context.Conte
 // securityOfAPI returns how the API identifies callers, and where it records them.
 func (s *server) securityOfAPI(o *serveOptions) core.SecurityConfig {
 	security := core.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs, AuditBytes: o.security.auditBytes()}
-	if s.oidc != nil {
-		security.Bearer = s.oidc.Principal
+	if o.security.issuer != "" {
+		security.Bearer = func(ctx context.Context, jwt string) (*auth.Principal, error) {
+			return s.who.Load().jwt.Principal(ctx, jwt)
+		}
 	}
-	if o.security.roles.Uses(auth.KindCertificate) {
-		security.Certificate = o.security.certificateOf
+	security.Certificate = func(conn *tls.ConnectionState, header string) (*auth.Principal, string, error) {
+		return s.who.Load().certificateOf(conn, header)
 	}
 	if s.audit != nil {
 		security.Audit, security.AdmitChange = s.audit.add, s.audit.admit
@@ -325,7 +330,7 @@ func (s *server) securityOfAPI(o *serveOptions) core.SecurityConfig {
 // loses no request: it hands leadership over while requests still find a way to the new
 // leader, lets them end, and stops raft. The guard bounds the stop. After a fatal error it ends within a second:
 // the process exits if a part hangs.
-func (s *server) run(ctx context.Context, guard *exitGuard) error {
+func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 	served := make(chan error, 3)
 	go func() { served <- s.api.Serve(s.listen) }()
 	go func() {
@@ -351,6 +356,8 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 		kept := view.Background(ctx, s.keeper.Run)
 		defer kept()
 	}
+	reloading := view.Background(ctx, func(ctx context.Context) { r.run(ctx, s) })
+	defer reloading()
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
 	patience := httpStopTimeout
@@ -380,9 +387,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stop, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.original.Close()
-	if s.oidc != nil {
-		defer s.oidc.Close()
-	}
+	defer func() { s.who.Load().close() }()
 	shutdown := s.api.Shutdown(stop)
 	s.past.Close()
 	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.closeAudit(), s.tracer.Close(stop))

@@ -3,8 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/limit"
+	"osqueue/storage"
 )
 
 // setting is a flag, an environment variable and a field of the file of --config: raft-addr is
@@ -186,6 +186,7 @@ func (o *serveOptions) settings() []group {
 // bind makes the flags of all settings.
 func (o *serveOptions) bind(f *pflag.FlagSet) {
 	o.flags = pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	o.flags.SortFlags = false
 	for _, g := range o.settings() {
 		for _, s := range g.shown {
 			s.bind(o.flags)
@@ -195,7 +196,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 			o.flags.Lookup(s.name).Hidden = true
 		}
 	}
-	f.StringVar(&o.config, "config", "", "file (YAML) with settings, each with the name of its flag")
+	f.StringVar(&o.config, "config", "", "file (YAML) with settings, each with the name of its flag; paths in it count from its directory")
 	f.AddFlagSet(o.flags)
 }
 
@@ -245,26 +246,14 @@ func (o *serveOptions) usage(g *view.Globals, cmd *cobra.Command) error {
 	return nil
 }
 
-// fromEnv sets every flag that is not on the command line to the value of its environment
-// variable, if that is set.
-func fromEnv(f *pflag.FlagSet, getenv func(string) string) error {
-	var errs []error
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := envOf(flag.Name)
-		value := getenv(name)
-		if flag.Changed || value == "" {
-			return
-		}
-		if err := f.Set(flag.Name, value); err != nil {
-			errs = append(errs, &view.UsageError{Err: fmt.Errorf("environment variable %s: %w", name, err)})
-		}
-	})
-	return errors.Join(errs...)
-}
-
-// envOf returns the name of a flag's environment variable.
-func envOf(flag string) string {
-	return view.EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// load sets the flags that are not on the command line to their environment variables, the fields of the file of --config,
+// or the environment of the legacy broker.
+func (o *serveOptions) load(f *pflag.FlagSet, getenv func(string) string) (err error) {
+	if err = errors.Join(view.FromEnv(f, getenv), o.fromFile()); err != nil {
+		return err
+	}
+	o.notices, err = originalFromEnv(f, getenv)
+	return err
 }
 
 // fromFile sets the flags that are neither on the command line nor in the environment to the
@@ -273,11 +262,7 @@ func (o *serveOptions) fromFile() error {
 	if o.config == "" {
 		return nil
 	}
-	var fields view.Fields
-	data, err := os.ReadFile(o.config)
-	if err == nil {
-		fields, err = view.ParseFields(data)
-	}
+	fields, err := view.ReadFields(o.config)
 	if err == nil {
 		err = fields.Set(o.flags)
 	}
@@ -285,4 +270,27 @@ func (o *serveOptions) fromFile() error {
 		return view.Usagef("--config %s: %w", o.config, err)
 	}
 	return nil
+}
+
+// Settings adds the flags of serve to flags, and returns them for osqueue config.
+func Settings(g *view.Globals, flags *pflag.FlagSet) view.Settings {
+	o := newOptions()
+	o.bind(flags)
+	return view.Settings{
+		Flags: o.flags,
+		File:  &o.config,
+		Load:  func(cmd *cobra.Command) error { return o.load(cmd.Flags(), g.Getenv) },
+		Check: func() ([]string, error) {
+			if err := o.complete(g); err != nil {
+				return nil, err
+			}
+			return o.warnings(), o.security.checkOIDC()
+		},
+		Redact: func(name, value string) string {
+			if u, err := url.Parse(value); err == nil && name == "bucket" {
+				return storage.RedactURL(u)
+			}
+			return value
+		},
+	}
 }

@@ -28,9 +28,9 @@ func TestPageOfTheSettings(t *testing.T) {
 	o := newOptions()
 	flags := newServeCommand(&view.Globals{}).Flags()
 	var b strings.Builder
-	b.WriteString(settingsHead)
+	b.WriteString(strings.Replace(settingsHead, "@", "`"+strings.Join(reloaded, "`, `")+"`", 1))
 	for _, g := range o.settings() {
-		fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n|---|---|---|\n", g.title)
+		fmt.Fprintf(&b, "\n### %s\n\n| setting | default | meaning |\n|---|---|---|\n", g.title)
 		for _, s := range append(g.shown, g.hidden...) {
 			value := flags.Lookup(s.name).DefValue
 			if value != "" && value != "[]" {
@@ -47,12 +47,56 @@ func TestPageOfTheSettings(t *testing.T) {
 	}
 }
 
-const settingsHead = `# Settings of a node
+var settingsHead = strings.ReplaceAll(`# Settings of a node
 
-Each setting of ` + "`osqueue serve`" + ` is a flag (` + "`--raft-addr`" + `), an environment variable (` + "`OSQUEUE_RAFT_ADDR`" + `) and a field of the YAML file of
-` + "`--config`" + ` (` + "`raft-addr`" + `). A flag comes before the environment, the environment before the file. ` + "`osqueue serve --help`" + ` shows the
-settings that most clusters need; this page has all of them, and ` + "`go test ./cmd/osqueue/serve -update`" + ` writes it.
-`
+## From nothing to a node
+
+    $ osqueue init --node n1=127.0.0.1 --bucket file:///srv/osqueue
+    $ osqueue serve --config certs/n1.yaml
+
+|init| makes the certificates, the first token and the file of settings of each node. The next lines of its output make a context,
+so that |osqueue status| finds the node. For three machines see [start.md](operations/start.md).
+
+    $ osqueue config show serve --config certs/n1.yaml     # every setting, its value, and where that comes from
+    $ osqueue config check serve --config certs/n1.yaml    # the mistakes that a start would report
+
+|config show| and |config check| take the command line of the node without its first word, and start nothing.
+
+## Where a setting comes from
+
+Each setting of |osqueue serve| is a flag (|--raft-addr|), an environment variable (|OSQUEUE_RAFT_ADDR|) and a field of the YAML file of
+|--config| (|raft-addr|). A flag comes before the environment, the environment before the file, and the file before the default.
+
+- No file is read unless |--config| or |OSQUEUE_CONFIG| names it: a node never takes settings from a place that its command line does
+  not show.
+- A relative path in the file counts from the directory of the file. On the command line and in the environment it counts from the
+  working directory.
+- A field that is no setting is an error, with its line and the settings with the nearest names. So are a value that cannot be read and
+  a field that is given twice.
+- A list is a YAML list, or one text with commas.
+
+The file of a worker has the same rules: [worker.md](worker.md).
+
+## Changing a running node
+
+A node reads its settings again at SIGHUP (|systemctl reload|, |kill -HUP|), and within 5 s when the file of |--config| or of
+|--roles-file| changes. What flags and the environment give stays. If a start would refuse the new settings, the log has the error, and
+those in force stay. Otherwise these apply at once:
+
+- @
+- certificates: the files of |--tls-ca|, |--tls-cert| and |--tls-key| are read again when they change, and at SIGHUP
+
+The log names the others that have changed: they need a restart of the node. So do the first and the last |oidc-issuer|. Limits
+and defaults of jobs are those of the leader: change the files of all nodes.
+
+Types, limits by key, schedules, hooks and tokens are no settings of a node, but part of the queue: [apply.md](operations/apply.md) keeps
+them in a file.
+
+## All settings
+
+|osqueue serve --help| shows the settings that most clusters need; the tables have all of them, and
+|go test ./cmd/osqueue/serve -update| writes this page.
+`, "|", "`")
 
 // The help has at most 50 flags, in groups.
 func TestHelpShowsFewFlags(t *testing.T) {
@@ -87,7 +131,7 @@ raft-trailing-logs: 100 # hidden in the help
 		}
 	}
 	for text, want := range map[string]string{
-		"bukcet: x":              `line 1: unknown setting "bukcet"`,
+		"bukcet: x":              `line 1: unknown setting "bukcet"; did you mean bucket?`,
 		"servers: x":             `unknown setting "servers"`,
 		"name: n1\nlease: soon":  `line 2: lease: "soon" is not a duration`,
 		"name: {a: b}":           "line 1: name: write a value or a list",

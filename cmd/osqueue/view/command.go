@@ -120,10 +120,10 @@ func usageFlags(cmd *cobra.Command, err error) error {
 // directory.
 var (
 	fileFlags = []string{
-		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "payload-file", "hook-ca", "hook-key-file", "key", "keys", "out", "roles-file",
+		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "header-file", "payload-file", "hook-ca", "hook-key-file", "key", "keys", "out", "roles-file",
 		"sandbox-ro", "secret-file", "tls-ca", "tls-ca-key", "tls-cert", "tls-key", "token-file",
 	}
-	directoryFlags = []string{"copy-to", "data", "dir", "sandbox-dir"}
+	directoryFlags = []string{"copy-to", "data", "dir", "sandbox-dir", "secrets"}
 )
 
 // argumentOffers are what the shell offers for the arguments of commands that take files.

@@ -1,11 +1,9 @@
 package view
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -60,7 +57,7 @@ func Span(to *time.Duration) pflag.Value { return SpanFrom(to, 0) }
 func SpanFrom(to *time.Duration, least time.Duration) pflag.Value {
 	return Value(to, "duration", func(text string) (time.Duration, error) {
 		d, err := ParseSpan(text)
-		return d, errors.Join(err, tooSmall(d, least))
+		return d, cmp.Or(err, tooSmall(d, least))
 	}, func(d time.Duration) string {
 		if d == 0 {
 			return ""
@@ -96,7 +93,7 @@ func PositiveVar(flags *pflag.FlagSet, to *time.Duration, name string, value tim
 func Ms(to *int64) pflag.Value {
 	return Value(to, "duration", func(text string) (int64, error) {
 		d, err := ParseSpan(text)
-		return d.Milliseconds(), errors.Join(err, tooSmall(d.Milliseconds(), 1))
+		return d.Milliseconds(), cmp.Or(err, tooSmall(d.Milliseconds(), 1))
 	}, MsText)
 }
 
@@ -166,76 +163,6 @@ func number[N ~int | ~int32 | ~int64](to *N, check func(N) error) pflag.Value {
 		}
 		return N(n), check(N(n))
 	}, func(n N) string { return strconv.FormatInt(int64(n), 10) })
-}
-
-// Fields are the fields of a YAML mapping.
-type Fields map[string]yaml.Node
-
-// ParseFields reads a YAML document that is a mapping.
-func ParseFields(data []byte) (Fields, error) {
-	fields := make(Fields)
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&fields); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the file has more than one YAML document")
-	}
-	return fields, nil
-}
-
-// Take removes a field and decodes it into to, if it is there.
-func (f Fields) Take(name string, to any) error {
-	node, there := f[name]
-	delete(f, name)
-	if !there {
-		return nil
-	}
-	return node.Decode(to)
-}
-
-// Set sets flags to the fields of their names. A flag that is set already keeps its value. A field without a
-// flag is an error.
-func (f Fields) Set(flags *pflag.FlagSet) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		node, flag := f[name], flags.Lookup(name)
-		if flag == nil {
-			errs = append(errs, fmt.Errorf("line %d: unknown setting %q", node.Line, name))
-			continue
-		}
-		if flag.Changed {
-			continue
-		}
-		items, err := itemsOf(&node)
-		if list, ok := flag.Value.(pflag.SliceValue); err == nil && ok && node.Kind == yaml.SequenceNode {
-			err, flag.Changed = list.Replace(items), true // an item may have commas
-		} else if err == nil {
-			err, flag.Changed = flag.Value.Set(strings.Join(items, ",")), true
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %s: %w", node.Line, name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// itemsOf returns the values of a field, or the one that it has.
-func itemsOf(node *yaml.Node) ([]string, error) {
-	switch {
-	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
-		return []string{node.Value}, nil
-	case node.Kind == yaml.SequenceNode:
-		items := make([]string, len(node.Content))
-		for i, item := range node.Content {
-			if item.Kind != yaml.ScalarNode {
-				return nil, errors.New("write a list of values")
-			}
-			items[i] = item.Value
-		}
-		return items, nil
-	}
-	return nil, errors.New("write a value or a list of values")
 }
 
 // BindStatuses binds --status with the statuses that the command knows.

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"osqueue/client/contexts"
 	"osqueue/client/worker"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
@@ -50,6 +52,7 @@ type workerFlags struct {
 
 func (f *workerFlags) bind(all *pflag.FlagSet) {
 	flags := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	flags.SortFlags = false
 	f.settings = flags
 	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
 	flags.StringArrayVar(&f.http, "http", nil, "TYPE=URL of a service; may be given several times")
@@ -71,7 +74,7 @@ func (f *workerFlags) bind(all *pflag.FlagSet) {
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port that serves metrics for Prometheus under /metrics, without TLS or tokens; port 0 takes a free one (default: none)")
 	f.bindSandbox(flags)
 	all.AddFlagSet(flags)
-	all.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings, each with the name of its flag; flags come before its settings")
+	all.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings, each with the name of its flag; flags come before its settings, and paths in it count from its directory")
 }
 
 func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
@@ -142,7 +145,25 @@ func (f *workerFlags) gather() error {
 	if err := f.gatherBounds(); err != nil {
 		return err
 	}
-	return f.gatherSandbox()
+	if err := f.gatherSandbox(); err != nil {
+		return err
+	}
+	return f.checkTypes()
+}
+
+// checkTypes refuses no jobs, and two with the same type.
+func (f *workerFlags) checkTypes() error {
+	if len(f.jobs) == 0 {
+		return errors.New("no job type given: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
+	}
+	taken := make(map[string]bool)
+	for _, job := range f.jobs {
+		if taken[job.Type] {
+			return fmt.Errorf("%s: type %s is given twice", job, job.Type)
+		}
+		taken[job.Type] = true
+	}
+	return nil
 }
 
 // gatherHeaders assigns the files of --http-header-file to their jobs.
@@ -248,32 +269,43 @@ func orNegative(d time.Duration) time.Duration {
 	return d
 }
 
-// readFile reads the file of --config, if given, and then gathers all jobs. docs/examples/worker.yaml explains the
-// file: its fields are flags of the worker, limits are those with limit- in front, and jobs are added to those of
-// the flags.
-func (f *workerFlags) readFile() error {
-	if f.configFile == "" {
-		return f.gather()
-	}
-	text, err := os.ReadFile(f.configFile)
-	if err == nil {
-		err = f.parseFile(text)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.configFile, err)
-	}
-	return f.gather()
-}
+// inFile are the flags of all commands that the file of --config may have, so that it says where the cluster is.
+var inFile = []string{"servers", "context", "ca", "cert", "key", "token-file", "keys", "sealed-only"}
 
-func (f *workerFlags) parseFile(text []byte) error {
-	fields, err := view.ParseFields(text)
-	if err != nil {
+// load reads the environment of the flags of inFile, and the file of --config, if given. docs/examples/worker.yaml explains
+// the file: its fields are flags of the worker, limits are those with limit- in front, and jobs are added to those of the
+// flags.
+func (f *workerFlags) load(cmd *cobra.Command, getenv func(string) string) error {
+	shared := pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	for _, name := range inFile {
+		flag := cmd.Flag(name)
+		f.settings.AddFlag(flag)
+		switch {
+		case name != "token-file":
+			shared.AddFlag(flag)
+		case getenv(contexts.EnvToken) != "" && !flag.Changed: // it has a token, and no file
+			flag.Changed = true
+			view.SetSource(flag, contexts.EnvToken)
+		}
+	}
+	if err := view.FromEnv(shared, getenv); err != nil || f.configFile == "" {
 		return err
 	}
-	var jobs []view.Fields
-	errs := []error{fields.Take("jobs", &jobs), setWithLimits(fields, f.settings)}
+	fields, err := view.ReadFields(f.configFile)
+	if err == nil {
+		err = f.readFields(fields)
+	}
+	if err != nil {
+		return view.Usagef("--config %s: %w", f.configFile, err)
+	}
+	return nil
+}
+
+func (f *workerFlags) readFields(fields *view.Fields) error {
+	jobs, sources, err := fields.TakeList("jobs")
+	errs := []error{err, setWithLimits(fields, f.settings)}
 	for i, one := range jobs {
-		var job workerJob
+		job := workerJob{source: sources[i]}
 		flags := pflag.NewFlagSet("job", pflag.ContinueOnError)
 		job.bind(flags)
 		if err := cmp.Or(setWithLimits(one, flags), job.check()); err != nil {
@@ -285,16 +317,39 @@ func (f *workerFlags) parseFile(text []byte) error {
 }
 
 // setWithLimits sets flags to fields, of which limits has some without limit- in front.
-func setWithLimits(fields view.Fields, flags *pflag.FlagSet) error {
-	var limits view.Fields
-	if err := fields.Take("limits", &limits); err != nil {
+func setWithLimits(fields *view.Fields, flags *pflag.FlagSet) error {
+	if err := fields.Unfold("limits", "limit-"); err != nil {
 		return err
-	}
-	for name, node := range limits {
-		fields["limit-"+name] = node
 	}
 	return fields.Set(flags)
 }
+
+// Settings adds the flags of the worker to flags, and returns them for osqueue config.
+func Settings(g *view.Globals, flags *pflag.FlagSet) view.Settings {
+	f := &workerFlags{}
+	f.bind(flags)
+	return view.Settings{
+		Flags: f.settings,
+		File:  &f.configFile,
+		Load:  func(cmd *cobra.Command) error { return f.load(cmd, g.Getenv) },
+		Check: func() ([]string, error) { return nil, f.gather() },
+		More: func() (lines []view.SettingLine) {
+			for _, j := range f.jobs {
+				lines = append(lines, view.SettingLine{Setting: "jobs", Value: j.String(), Source: j.source})
+			}
+			return lines
+		},
+		Redact: func(name, value string) string {
+			if name == "http" {
+				return secretParts.ReplaceAllString(value, "${1}xxxxx")
+			}
+			return value
+		},
+	}
+}
+
+// secretParts matches what may be secret in a list of URLs.
+var secretParts = regexp.MustCompile(`(://|\?)[^/@?,\]]*@|(\?)[^,\]]*`)
 
 // bindLimits adds the flags of limits.
 func bindLimits(flags *pflag.FlagSet, l *sandbox.Limits) {

@@ -38,6 +38,8 @@ type workerJob struct {
 	Sandbox string
 	Net     string // of commands in a sandbox
 	Limits  sandbox.Limits
+
+	source string // the line of the file; "": of the flags
 }
 
 // bind adds a flag for each field of a job in the file of --config.

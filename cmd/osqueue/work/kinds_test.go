@@ -106,11 +106,12 @@ func newFlags(t *testing.T, f *workerFlags, args ...string) *pflag.FlagSet {
 
 // The example says everything that there is, and the program takes it.
 func TestWorkerExample(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/examples/worker.yaml")
-	check(t, err)
 	f := &workerFlags{}
 	flags := newFlags(t, f, "--prefetch", "0")
-	check(t, f.parseFile(text))
+	(&view.Globals{Getenv: os.Getenv}).Bind(f.settings)
+	fields, err := view.ReadFields("../../../docs/examples/worker.yaml")
+	check(t, err)
+	check(t, f.readFields(fields))
 	for _, name := range []string{"name", "concurrency", "lease", "poll-wait", "stop-timeout", "sandbox", "sandbox-uids", "sandbox-dir", "sandbox-env", "sandbox-ro", "no-cgroup"} {
 		if !flags.Lookup(name).Changed {
 			t.Errorf("the example does not show %s", name)

@@ -116,15 +116,20 @@ func TestWorkerGreets(t *testing.T) {
 
 // TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
 func TestWorkerFileHasLongSpans(t *testing.T) {
-	f := &workerFlags{}
-	newFlags(t, f)
-	err := f.parseFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
+	path := filepath.Join(t.TempDir(), "worker.yaml")
+	read := func(text string) (*workerFlags, error) {
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		f := &workerFlags{}
+		newFlags(t, f)
+		fields, err := view.ReadFields(path)
+		check(t, err)
+		return f, f.readFields(fields)
+	}
+	f, err := read("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n")
 	if err != nil || f.lease != view.Day || f.stopTimeout != 7*view.Day || f.limits.Timeout != 36*time.Hour || f.limits.Memory != 1<<30 || f.jobs[0].Timeout != 2*view.Day {
 		t.Errorf("%+v, %v", f, err)
 	}
-	f = &workerFlags{}
-	newFlags(t, f)
-	err = f.parseFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
+	_, err = read("name: w\nlease: 1 day\nlimits:\n  memory: big\n")
 	if err == nil || !strings.Contains(err.Error(), `line 2: lease: "1 day" is not a duration`) || !strings.Contains(err.Error(), `line 4: limit-memory: "big" is not a size`) {
 		t.Error(err)
 	}

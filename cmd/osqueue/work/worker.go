@@ -69,7 +69,10 @@ worker ls lists the workers.`,
   osqueue worker --http notify=http://localhost:9000/notify
   osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.readFile(); err != nil {
+			if err := f.load(cmd, g.Getenv); err != nil {
+				return err
+			}
+			if err := f.gather(); err != nil {
 				return &view.UsageError{Err: err}
 			}
 			return runWorker(cmd.Context(), g, f)
@@ -142,9 +145,6 @@ func newLog(out io.Writer, verbose bool) *slog.Logger {
 
 // newJobWorker returns a worker with the handlers of the flags.
 func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log *slog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
-	if len(f.jobs) == 0 {
-		return nil, view.Usagef("no job type given: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
-	}
 	w, err := worker.New(m.queue(q), f.config(lines.g.Version, m.finished(lines.finished), log))
 	if err != nil {
 		return nil, &view.UsageError{Err: err}
@@ -152,12 +152,7 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 	if m != nil {
 		w.Use(m.Middleware)
 	}
-	taken := make(map[string]bool)
 	for _, job := range f.jobs {
-		if taken[job.Type] {
-			return nil, view.Usagef("%s: type %s is given twice", job, job.Type)
-		}
-		taken[job.Type] = true
 		handler, err := job.handler(ctx, boxes)
 		if err != nil {
 			return nil, view.Usagef("%s: %w", job, err)

@@ -68,32 +68,59 @@ type verdict struct {
 	until time.Time
 }
 
-// New returns a Verifier, which fetches the keys of the issuer in the background. Close ends it.
-func New(cfg Config) (*Verifier, error) {
+// Check returns why New would refuse the configuration, or nil. It asks no issuer.
+func (cfg *Config) Check() error {
 	if err := checkURL(cfg.Issuer); err != nil {
-		return nil, fmt.Errorf("issuer %w", err)
+		return fmt.Errorf("issuer %w", err)
 	}
 	if cfg.Audience == "" {
-		return nil, errors.New("the audience is missing: without it JWTs for other programs would be accepted")
+		return errors.New("the audience is missing: without it JWTs for other programs would be accepted")
 	}
 	if !cfg.Roles.Uses(auth.KindJWT) {
-		return nil, fmt.Errorf("no rule of roles matches JWTs: add one with from: %s", auth.KindJWT)
+		return fmt.Errorf("no rule of roles matches JWTs: add one with from: %s", auth.KindJWT)
 	}
 	if cfg.Leeway < 0 || cfg.Leeway > LeewayMax {
-		return nil, fmt.Errorf("leeway %s: must lie between 0s and %s", cfg.Leeway, LeewayMax)
+		return fmt.Errorf("leeway %s: must lie between 0s and %s", cfg.Leeway, LeewayMax)
 	}
-	cfg = limit.Defaults(cfg, Config{
-		Algorithms: DefaultAlgorithms, Leeway: DefaultLeeway, Logger: hclog.NewNullLogger(), Transport: http.DefaultTransport, Now: time.Now,
-	})
 	for _, name := range cfg.Algorithms {
 		if !slices.Contains(Algorithms, name) {
-			return nil, fmt.Errorf("algorithm %q: use some of %s", name, strings.Join(Algorithms, ", "))
+			return fmt.Errorf("algorithm %q: use some of %s", name, strings.Join(Algorithms, ", "))
 		}
 	}
-	v := &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
+	return nil
+}
+
+// New returns a Verifier, which fetches the keys of the issuer in the background. Close ends it.
+func New(cfg Config) (*Verifier, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	v := newVerifier(cfg)
 	v.keys = newKeys(&v.cfg)
 	v.keys.refreshIfOld()
 	return v, nil
+}
+
+func newVerifier(cfg Config) *Verifier {
+	cfg = limit.Defaults(cfg, Config{
+		Algorithms: DefaultAlgorithms, Leeway: DefaultLeeway, Logger: hclog.NewNullLogger(), Transport: http.DefaultTransport, Now: time.Now,
+	})
+	return &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
+}
+
+// With returns a Verifier in place of v. If the issuer is the same it has the keys of v, which remain while the issuer is
+// away; otherwise v is closed.
+func (v *Verifier) With(cfg Config) (*Verifier, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Issuer != v.cfg.Issuer {
+		v.Close()
+		return New(cfg)
+	}
+	next := newVerifier(cfg)
+	next.keys = v.keys
+	return next, nil
 }
 
 // Close ends the fetch that runs, if any.
