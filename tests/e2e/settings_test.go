@@ -145,7 +145,7 @@ func TestApplyAndExport(t *testing.T) {
 	}
 	write(settingsFile)
 	keys := filepath.Join(dir, "keys")
-	if out, code := osqueue(t, one, "apply", "-f", path, "--dry-run"); code != 1 || strings.Count(out, "\n+ ")+1 != 9 {
+	if out, code := osqueue(t, one, "apply", "-f", path, "--dry-run"); code != 1 || strings.Count(out, "+ ") != 10 {
 		t.Errorf("the first dry run: %d\n%s", code, out)
 	}
 	if out, code := osqueue(t, one, "apply", "-f", path, "--secrets", keys); code != 0 {

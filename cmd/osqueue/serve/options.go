@@ -24,6 +24,7 @@ import (
 // serveOptions are the settings of serve, before they are checked together.
 type serveOptions struct {
 	config         string         // file with settings; "": none
+	given          *serveOptions  // with what flags and the environment give only, before complete
 	flags          *pflag.FlagSet // of the settings
 	node           cluster.Config
 	bucket         string

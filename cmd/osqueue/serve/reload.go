@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -112,7 +114,7 @@ func (r *reloader) reload(ctx context.Context, s *server) error {
 		}
 	}
 	r.o = next
-	r.log.Info("the settings were read again", "file", r.o.config, "changed", strings.Join(changed, " "))
+	r.log.Info("the settings were read again", "file", r.o.config, "changed", cmp.Or(strings.Join(changed, " "), "nothing"))
 	if len(restart) > 0 {
 		r.log.Warn("these settings differ from those of the start, and need a restart of this node", "settings", strings.Join(restart, " "))
 	}
@@ -134,12 +136,11 @@ func (r *reloader) replaceIdentities(s *server, next *serveOptions) error {
 
 // read returns the settings that a start of the process would have now.
 func (r *reloader) read() (*serveOptions, error) {
-	next := newOptions()
-	next.config = r.o.config
-	next.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))
-	if err := r.o.copyGiven(next); err != nil {
+	next, err := r.started.given.copyGiven()
+	if err != nil {
 		return nil, err
 	}
+	next.given = r.started.given
 	if err := next.fromFile(); err != nil {
 		return nil, err
 	}
@@ -147,8 +148,12 @@ func (r *reloader) read() (*serveOptions, error) {
 	return next, next.complete(quiet)
 }
 
-// copyGiven copies what flags and the environment have given.
-func (o *serveOptions) copyGiven(to *serveOptions) (err error) {
+// copyGiven returns new options with what flags and the environment have given.
+func (o *serveOptions) copyGiven() (to *serveOptions, err error) {
+	var errs []error
+	to = newOptions()
+	to.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))
+	to.config = o.config
 	o.flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed || o.ofFile(f) {
 			return
@@ -159,13 +164,11 @@ func (o *serveOptions) copyGiven(to *serveOptions) (err error) {
 		} else {
 			err = other.Value.Set(textOf(f))
 		}
-		if err != nil {
-			err = fmt.Errorf("--%s: %w", f.Name, err)
-		}
+		errs = append(errs, err)
 		other.Changed = true
 		view.SetSource(other, view.Source(f))
 	})
-	return err
+	return to, errors.Join(errs...)
 }
 
 // ofFile reports whether a value comes from the file of --config.

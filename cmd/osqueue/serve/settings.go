@@ -252,7 +252,10 @@ func (o *serveOptions) load(f *pflag.FlagSet, getenv func(string) string) (err e
 	if err = errors.Join(view.FromEnv(f, getenv), o.fromFile()); err != nil {
 		return err
 	}
-	o.notices, err = originalFromEnv(f, getenv)
+	if o.notices, err = originalFromEnv(f, getenv); err != nil {
+		return err
+	}
+	o.given, err = o.copyGiven()
 	return err
 }
 
