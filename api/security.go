@@ -105,25 +105,26 @@ func (s *Server) authenticate(r *http.Request) *core.Credential {
 	if p := s.principalOfNode(r); p != nil {
 		return &core.Credential{P: p}
 	}
+	seen := s.Identities()
 	headers := r.Header["Authorization"]
 	if len(headers) == 0 {
-		return s.certificateOf(r)
+		return s.certificateOf(r, seen)
 	}
 	text := auth.Bearer(headers[0])
 	p, err := s.principalOf(r.Context(), text)
 	if errors.Is(err, auth.ErrUnknown) {
 		p, err = s.awaitToken(r, text)
 	}
-	return &core.Credential{P: p, Text: text, Err: err}
+	return &core.Credential{P: p, Text: text, Err: err, Seen: seen}
 }
 
 // certificateOf returns the credential of a request without a token.
-func (s *Server) certificateOf(r *http.Request) *core.Credential {
+func (s *Server) certificateOf(r *http.Request, seen uint64) *core.Credential {
 	if s.Access.Certificate == nil {
 		return &core.Credential{}
 	}
 	p, cert, err := s.Access.Certificate(r.TLS, r.Header.Get(v1.HeaderCertificate))
-	return &core.Credential{P: p, Cert: cert, Err: err}
+	return &core.Credential{P: p, Cert: cert, Err: err, Seen: seen}
 }
 
 // principalOf returns the principal of a bearer credential.

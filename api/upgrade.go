@@ -94,7 +94,7 @@ func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
 	ended := make(chan struct{})
 	unused := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		if errors.Is(context.Cause(ctx), core.ErrRevoked) {
+		if cause := context.Cause(ctx); errors.Is(cause, core.ErrRevoked) || errors.Is(cause, core.ErrReplaced) {
 			one.Drain()
 			cut = time.AfterFunc(revokedGrace, one.Close)
 		}

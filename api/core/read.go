@@ -192,8 +192,8 @@ var errClientGone = &Failure{Kind: clientGone, Detail: "the client has gone"}
 
 // Interrupted returns the reason why a wait ended early; nil if it did not.
 func (s *Core) Interrupted(c *Call) error {
-	if context.Cause(c.Context()) == ErrRevoked { //nolint:errorlint // it is the value
-		return ErrRevoked
+	if cause := context.Cause(c.Context()); cause == ErrRevoked || cause == ErrReplaced { //nolint:errorlint // they are the values
+		return cause
 	}
 	if err := c.Context().Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return errClientGone

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,6 +24,8 @@ var (
 var (
 	errNoToken = Fail(unauthorized, "this request needs a token: set OSQUEUE_TOKEN, or send Authorization: Bearer osq_…")
 	ErrRevoked = Fail(unauthorized, "the token was revoked or expired while the request waited")
+	// ErrReplaced ends requests that wait with an identity whose rules have changed. A repetition has the rights of the new rules.
+	ErrReplaced = Fail(unsure, "the rules that give roles to JWTs and client certificates have changed; send the request again")
 )
 
 // Credential is the token or the certificate of a request, and its principal.
@@ -31,6 +34,7 @@ type Credential struct {
 	Text string          // of the token, for the leader
 	Cert string          // the certificate, for the leader
 	Err  error           // why a given token does not count
+	Seen uint64          // rules of identities, see Identities
 }
 
 type CredentialKey struct{}
@@ -43,7 +47,8 @@ type access struct {
 	Known  knownTokens
 	Asking chan struct{} // has an item for each question to the leader about a token
 
-	watching sync.Once // starts watchTokens
+	rules    atomic.Uint64 // how often the rules of identities have changed
+	watching sync.Once     // starts watchTokens
 	Watched  sync.Map  // of *watch
 
 	mu       sync.Mutex
@@ -84,7 +89,25 @@ type watch struct {
 	cancel context.CancelCauseFunc
 }
 
-// WhileValid returns a context that ends, with the cause ErrRevoked, when the credential does, if
+// byRules reports whether the rights of a principal come from rules, and from no token.
+func byRules(p *auth.Principal) bool { return p.Kind == auth.KindJWT || p.Kind == auth.KindCertificate }
+
+// Identities returns the number of the rules that Bearer and Certificate apply from now on, for Credential.Seen.
+func (s *Core) Identities() uint64 { return s.Access.rules.Load() }
+
+// EndIdentities ends the requests and streams whose rights come from rules. It is called after Bearer and Certificate apply
+// others.
+func (s *Core) EndIdentities() {
+	s.Access.rules.Add(1)
+	s.Access.Watched.Range(func(key, _ any) bool {
+		if w := key.(*watch); byRules(w.p) {
+			w.cancel(ErrReplaced)
+		}
+		return true
+	})
+}
+
+// WhileValid returns a context that ends, with the cause ErrRevoked or ErrReplaced, when the credential does, if
 // the server enforces tokens and cred has a valid one.
 func (s *Core) WhileValid(ctx context.Context, cred *Credential) (context.Context, context.CancelFunc) {
 	if s.Access.Mode != SecurityOn || cred == nil || cred.P == nil || cred.P.Kind == auth.KindLocal {
@@ -94,8 +117,11 @@ func (s *Core) WhileValid(ctx context.Context, cred *Credential) (context.Contex
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{cred.P, cancel}
 	s.Access.Watched.Store(w, nil)
-	if s.stillValid(cred.P) != nil { // it ended before it was watched
+	switch { // it ended before it was watched
+	case s.stillValid(cred.P) != nil:
 		cancel(ErrRevoked)
+	case byRules(cred.P) && cred.Seen != s.Access.rules.Load():
+		cancel(ErrReplaced)
 	}
 	expiry := func() bool { return true }
 	if at := cred.P.ExpiresAt; at != 0 {

@@ -47,6 +47,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		t.Helper()
 		for _, n := range c.Nodes {
 			c.Eventually(reloadTime, n.Name+" logs "+what, func() error {
+				_, _ = n.Status() // which the level debug logs
 				if !strings.Contains(n.Log(), what) {
 					return errors.New("it does not")
 				}
@@ -55,7 +56,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		}
 	}
 	ctx := c.Context(longPatience)
-	admin, jwt := clientOf(t, c, c.Token()), clientOf(t, c, p.token(t, p.key, "builders", time.Hour))
+	admin, jwt := withToken(t, c, c.Token()), withToken(t, c, p.token(t, p.key, "builders", time.Hour))
 	enqueue := func(q *client.Client) error {
 		_, err := q.Enqueue(ctx, client.NewJob{Type: "a"})
 		return err
@@ -176,7 +177,7 @@ func TestApplyAndExport(t *testing.T) {
 	// The secret in the file works, with the rights of the file.
 	secret, err := os.ReadFile(filepath.Join(keys, "ci.token"))
 	check(t, err)
-	ci := clientOf(t, one, strings.TrimSpace(string(secret)))
+	ci := withToken(t, one, strings.TrimSpace(string(secret)))
 	if _, err := ci.Enqueue(one.Context(longPatience), client.NewJob{Type: "ci.build"}); err != nil {
 		t.Error(err)
 	}
@@ -201,7 +202,7 @@ func TestApplyIsCutAndRacedWith(t *testing.T) {
 	check(t, os.WriteFile(path, []byte(text.String()), 0o600))
 
 	for _, after := range []int{1, 40, types - 1, types, types + 1} { // lines
-		cmd := command(t, c, "apply", "-f", path, "--secrets", keys)
+		cmd := operatorCommand(t, c, "apply", "-f", path, "--secrets", keys)
 		lines := &killAfter{cmd: cmd, lines: after}
 		cmd.Stdout = lines
 		_ = cmd.Run() // it is killed, or has nothing to do
@@ -227,21 +228,21 @@ func TestApplyIsCutAndRacedWith(t *testing.T) {
 			t.Errorf("%s has %d bytes, %v", name, len(secret), err)
 		}
 		if text, token := strings.CutSuffix(name, ".token"); token {
-			if self, err := clientOf(t, c, strings.TrimSpace(string(secret))).Self(c.Context(longPatience)); err != nil || self.Role != "reader" {
+			if self, err := withToken(t, c, strings.TrimSpace(string(secret))).Self(c.Context(longPatience)); err != nil || self.Role != "reader" {
 				t.Errorf("the token %s: %+v, %v", text, self, err)
 			}
 		}
 	}
 }
 
-// clientOf returns a client with a token, which repeats no request for long.
-func clientOf(t *testing.T, c *cluster.Cluster, token string) *client.Client {
+// withToken returns a client with a token, which repeats no request for long.
+func withToken(t *testing.T, c *cluster.Cluster, token string) *client.Client {
 	t.Helper()
 	secure, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
 	check(t, err)
 	q, err := client.New(client.Config{Servers: c.Servers(), TLS: secure, Token: token, RetryFor: time.Second})
 	check(t, err)
-	t.Cleanup(func() { _ = q.Close() })
+	t.Cleanup(q.Close)
 	return q
 }
 
@@ -258,8 +259,8 @@ func (k *killAfter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// command returns a command of osqueue as an admin of the cluster.
-func command(t *testing.T, c *cluster.Cluster, args ...string) *exec.Cmd {
+// operatorCommand returns a command of osqueue as an admin of the cluster.
+func operatorCommand(t *testing.T, c *cluster.Cluster, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := cluster.Binary()
 	check(t, err)
@@ -271,7 +272,7 @@ func command(t *testing.T, c *cluster.Cluster, args ...string) *exec.Cmd {
 // osqueue runs a command, and returns its stdout and exit status.
 func osqueue(t *testing.T, c *cluster.Cluster, args ...string) (stdout string, code int) {
 	t.Helper()
-	cmd := command(t, c, args...)
+	cmd := operatorCommand(t, c, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -130,6 +130,7 @@ func (r *reloader) replaceIdentities(s *server, next *serveOptions) error {
 	who, err := now.openIdentities(r.log, s.who.Load())
 	if err == nil {
 		s.who.Store(who)
+		s.api.EndIdentities()
 	}
 	return err
 }
