@@ -49,7 +49,7 @@ type access struct {
 
 	rules    atomic.Uint64 // how often the rules of identities have changed
 	watching sync.Once     // starts watchTokens
-	Watched  sync.Map  // of *watch
+	Watched  sync.Map      // of *watch
 
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by the id of the principal

@@ -59,7 +59,7 @@ osqueue token create.
 --copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
 with the files that it needs and no other. It never contains ca.key or admin.token.`,
 		Example: `  osqueue init --node n1=127.0.0.1 --bucket file:///srv/osqueue
-  osqueue init --bucket s3://jobs/prod?region=eu-central-1 --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
+  osqueue init --bucket s3://jobs/prod --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
 		RunE: func(*cobra.Command, []string) error { return in.run() },
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
