@@ -250,6 +250,10 @@ func TestQueuePatch(t *testing.T) {
 		if got, err := encode(&patch); err != nil || string(got) != want {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}
+		var back QueuePatch
+		if err := json.Unmarshal([]byte(want), &back); err != nil || back != patch {
+			t.Errorf("%s is read as %+v, %v", want, back, err)
+		}
 	}
 	// What is on the wire and cannot be set from here has been forgotten.
 	names := func(of reflect.Type) (list []string) {

@@ -396,6 +396,28 @@ func TestAProviderThatIsAway(t *testing.T) {
 	}
 }
 
+// A verifier in place of another has its own rules at once, and the keys of the other one while the provider is away.
+func TestRulesAreReplaced(t *testing.T) {
+	p, c := newProvider(t), newClock()
+	es := newES(t)
+	p.keys = []jose.JSONWebKey{key("1", es)}
+	jwt := sign(t, jose.ES256, key("1", es), p.claims(c, nil))
+	v := verifier(t, p, c)
+	before, err := v.Principal(t.Context(), jwt)
+	check(t, err)
+	p.change(func() { p.away = true })
+	roles, err := auth.ParseRoles([]byte("- {from: oidc, match: {groups: dev}, role: reader}"))
+	check(t, err)
+	next, err := v.With(oidc.Config{Issuer: p.server.URL, Audience: "osqueue", Roles: roles, Now: c.time})
+	check(t, err)
+	if after, err := next.Principal(t.Context(), jwt); err != nil || after.Role == before.Role {
+		t.Errorf("%+v, %v; before %+v", after, err, before)
+	}
+	if _, err := v.With(oidc.Config{Issuer: p.server.URL, Roles: roles}); err == nil {
+		t.Error("a configuration without an audience is taken")
+	}
+}
+
 func TestConfigRefuses(t *testing.T) {
 	roles, err := auth.ParseRoles([]byte(rules))
 	check(t, err)
