@@ -43,15 +43,25 @@ func (v *vault) check(s *step) error {
 	return nil
 }
 
-// begin makes the empty file of a secret, which nobody else can read.
+// begin makes the empty file of a secret, which nobody else can read, unless it is there.
 func (v *vault) begin(path string) error {
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return err
 	}
-	return host.ReplaceFile(path, nil, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return f.Close()
 }
 
-// end fills the file.
+// end fills the file. If another run has filled it, the secret of this one may have been rotated since.
 func (v *vault) end(path, secret string) error {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		return fmt.Errorf("another run has stored a secret in %s at the same time, which stays", path)
+	}
 	return host.ReplaceFile(path, []byte(secret+"\n"), 0o600)
 }
