@@ -279,11 +279,11 @@ func export(ctx context.Context, g *view.Globals, c *client.Client) (map[string]
 		tokens, err := listTokens(ctx, c)
 		var all []entry
 		for _, t := range tokens {
-			if textOf(t.rights, "name") != "" && !slices.ContainsFunc(all, func(e entry) bool { return len(differences("", e, t.rights)) == 0 }) {
+			if nameOf(t.rights) != "" && !slices.ContainsFunc(all, func(e entry) bool { return len(differences("", e, t.rights)) == 0 }) {
 				all = append(all, t.rights)
 			}
 		}
-		slices.SortFunc(all, func(a, b entry) int { return strings.Compare(textOf(a, "name")+text(a), textOf(b, "name")+text(b)) })
+		slices.SortFunc(all, func(a, b entry) int { return strings.Compare(nameOf(a)+text(a), nameOf(b)+text(b)) })
 		return len(all), all, err
 	})
 }

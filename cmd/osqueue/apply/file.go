@@ -112,11 +112,11 @@ func readTokens(list *yaml.Node) (tokens []wanted, err error) {
 	var errs []error
 	for _, item := range list.Content {
 		rights, err := readAs(tidyToken)(item)
-		if name := textOf(rights, "name"); err == nil && name == "" {
+		if name := nameOf(rights); err == nil && name == "" {
 			err = fmt.Errorf("line %d: a token needs a name", item.Line)
 		}
 		errs = append(errs, err)
-		tokens = append(tokens, wanted{name: textOf(rights, "name"), line: item.Line, fields: rights})
+		tokens = append(tokens, wanted{name: nameOf(rights), line: item.Line, fields: rights})
 	}
 	return tokens, errors.Join(errs...)
 }

@@ -298,11 +298,11 @@ func listTokens(ctx context.Context, c *client.Client) (all []token, err error) 
 	return all, err
 }
 
-// textOf returns a field of an entry that is a string, or "".
-func textOf(e entry, field string) string {
-	var text string
-	if err := json.Unmarshal(e[field], &text); err != nil {
+// nameOf returns the name of a token, or "".
+func nameOf(e entry) string {
+	var name string
+	if err := json.Unmarshal(e["name"], &name); err != nil {
 		return ""
 	}
-	return text
+	return name
 }

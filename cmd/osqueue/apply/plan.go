@@ -224,7 +224,7 @@ func planTokens(list []wanted, have []token, v *vault) (steps []step) {
 	}
 	for _, t := range have {
 		if !known[text(t.rights)] {
-			steps = append(steps, step{Action: kept, Part: partTokens, Name: textOf(t.rights, "name"), ID: t.id, Entry: t.rights})
+			steps = append(steps, step{Action: kept, Part: partTokens, Name: nameOf(t.rights), ID: t.id, Entry: t.rights})
 		}
 	}
 	return steps
