@@ -99,6 +99,9 @@ type Config struct {
 	// to make a disk hang.
 	BeforeLogWrite func()
 
+	// LogWrote, if given, is called with the duration of each write of the raft log, fsync included. It must not wait.
+	LogWrote func(time.Duration)
+
 	Version string       // of the program, for Status
 	Client  *http.Client // calls the HTTP API of other nodes; nil makes one
 

@@ -39,7 +39,7 @@ const memorySegment = 64 << 10
 
 func (n *Node) openLog() (*raftlog.Log, error) {
 	o := raftlog.Options{
-		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Closing: n.ctx.Done(), Logger: n.log.Named("raft-log"),
+		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Wrote: n.cfg.LogWrote, Closing: n.ctx.Done(), Logger: n.log.Named("raft-log"),
 	}
 	if !n.cfg.Memory {
 		return raftlog.OpenDir(n.cfg.DataDir, o)

@@ -37,6 +37,9 @@ func (n *Node) Now() int64 {
 	return now
 }
 
+// DiskFree returns the free bytes on the disk of the raft log; ok is false if they are unknown.
+func (n *Node) DiskFree() (bytes int64, ok bool) { return n.raftLog.Free() }
+
 // Status returns the state of the node, and of the cluster as the node sees it now.
 func (n *Node) Status() Status {
 	var s Status

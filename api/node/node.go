@@ -135,6 +135,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Lineage:         st.Lineage,
 		Cluster:         st.Cluster,
 		FeatureLevel:    st.Level,
+		KnownLevel:      fsm.MaxLevel,
 		Peers:           peersOf(st.Peers),
 		Tasks:           tasksOf(st.Counts, st.CompletedEver),
 		Workers:         st.Workers,

@@ -24,11 +24,12 @@ type Raft interface {
 
 // Options are the settings of a Log.
 type Options struct {
-	Stall   time.Duration   // longest access of up to transport.AppendMaxBytes; a larger one may take more in proportion
-	Fatal   func(error)     // called when the node must end, maybe several times; nil: nothing is called
-	Before  func()          // called at the start of each write, unless nil
-	Closing <-chan struct{} // closed when the node is being closed
-	Logger  hclog.Logger    // nil: no log
+	Stall   time.Duration       // longest access of up to transport.AppendMaxBytes; a larger one may take more in proportion
+	Fatal   func(error)         // called when the node must end, maybe several times; nil: nothing is called
+	Before  func()              // called at the start of each write, unless nil
+	Wrote   func(time.Duration) // called with the duration of each write, fsync included; it must not wait; nil: nothing is called
+	Closing <-chan struct{}     // closed when the node is being closed
+	Logger  hclog.Logger        // nil: no log
 
 	Size   int64 // of a new segment in bytes, a multiple of 4096; 0: 8 MiB
 	Spares int   // number of empty segments that are prepared; 0: 2; below 0: none before they are needed
@@ -41,6 +42,9 @@ func (o Options) withDefaults() Options {
 	o.Size, o.Spares, o.Keep = cmp.Or(o.Size, defaultSize), cmp.Or(o.Spares, defaultSpares), cmp.Or(o.Keep, defaultKeep)
 	if o.Fatal == nil {
 		o.Fatal = func(error) {}
+	}
+	if o.Wrote == nil {
+		o.Wrote = func(time.Duration) {}
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -240,13 +244,14 @@ func (l *Log) appendLocked(logs []*raft.Log) error {
 // write performs a write that the node cannot do without. fn releases mu during an access to the disk. If fn fails,
 // that is fatal first, so that this node sends nothing more, and no write begins after it.
 func (l *Log) write(what string, bytes int, fn func() error) error {
-	a := l.enterLocked(what, bytes)
+	a, began := l.enterLocked(what, bytes), time.Now()
 	if l.opts.Before != nil {
 		_ = l.unlocked(func() error { l.opts.Before(); return nil })
 	}
 	err := fn()
 	delete(l.running, a)
 	if err == nil {
+		l.opts.Wrote(time.Since(began))
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", what, err)
@@ -590,3 +595,6 @@ var (
 	_ raft.StableStore       = (*Log)(nil)
 	_ transport.Position     = (*Log)(nil)
 )
+
+// Free returns the free bytes on the disk; ok is false if they are unknown.
+func (l *Log) Free() (bytes int64, ok bool) { return l.disk.Free() }

@@ -3489,13 +3489,15 @@ type Status struct {
 	Lineage         string     `json:"lineage"`
 	Cluster         string     `json:"cluster"`
 	FeatureLevel    uint32     `json:"feature_level,omitzero"` // Feature level of the replicated state
-	Peers           []Peer     `json:"peers"`
-	Tasks           TaskCounts `json:"tasks"`
-	Workers         int        `json:"workers"`
-	Pid             int        `json:"pid"`
-	Version         string     `json:"version"`
-	StartedAt       int64      `json:"started_at"`
-	UptimeMs        int64      `json:"uptime_ms"`
+	// Highest feature level that the release of the node knows
+	KnownLevel uint32     `json:"known_level,omitzero"`
+	Peers      []Peer     `json:"peers"`
+	Tasks      TaskCounts `json:"tasks"`
+	Workers    int        `json:"workers"`
+	Pid        int        `json:"pid"`
+	Version    string     `json:"version"`
+	StartedAt  int64      `json:"started_at"`
+	UptimeMs   int64      `json:"uptime_ms"`
 	// The queue's time, as far as this node knows it, in ms
 	Now       int64 `json:"now,omitzero"`
 	WallClock int64 `json:"wall_clock,omitzero"` // This node's wall clock, in ms

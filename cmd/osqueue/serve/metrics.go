@@ -28,6 +28,13 @@ func (o *serveOptions) newRegistry() *prometheus.Registry {
 	if o.tls.identity != nil {
 		r.MustRegister(o.tls.expiryGauge())
 	}
+	wrote := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "osqueue_raft_log_write_seconds",
+		Help:    "Duration of the writes of the raft log to the disk, fsync included.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+	})
+	r.MustRegister(wrote)
+	o.node.LogWrote = func(d time.Duration) { wrote.Observe(d.Seconds()) }
 	return r
 }
 
@@ -150,6 +157,9 @@ var (
 
 	descJobs        = desc("jobs", "Jobs by status.", "status")
 	descBytes       = desc("jobs_bytes", "Size of what --max-bytes counts.")
+	descJobsMax     = desc("jobs_max", "The limit of --max-jobs on jobs that have not ended; not there without one.")
+	descBytesMax    = desc("jobs_bytes_max", "The limit of --max-bytes; not there without one.")
+	descDiskFree    = desc("disk_free_bytes", "Free space on the disk of --data; not there if it is unknown.")
 	descStuck       = desc("jobs_stuck", "Blocked jobs that keep waiting for a job or batch that has failed, once for each of these.")
 	descEnded       = desc("jobs_ended_total", "Jobs that ended since the queue exists, by how; those that expired count as cancelled.", "status")
 	descBuild       = desc("build_info", "Always 1; the label is the version.", "version")
@@ -171,6 +181,15 @@ func nodeCollector(node *cluster.Node) collect {
 		}
 		ever := v.Meta()
 		out.gauge(descBytes, float64(v.Bytes()))
+		if most := ever.Settings.GetMaxJobs(); most > 0 {
+			out.gauge(descJobsMax, float64(most))
+		}
+		if most := ever.Settings.GetMaxBytes(); most > 0 {
+			out.gauge(descBytesMax, float64(most))
+		}
+		if free, ok := node.DiskFree(); ok {
+			out.gauge(descDiskFree, float64(free))
+		}
 		out.gauge(descStuck, float64(v.Stuck()))
 		out.counter(descEnded, float64(ever.CompletedTotal), fsm.Completed.String())
 		out.counter(descEnded, float64(ever.DeadTotal), fsm.Dead.String())
