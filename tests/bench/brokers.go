@@ -44,9 +44,6 @@ func (b *bench) withClusterOf(opt cluster.Options, run func(*brokers) error) err
 	defer forget()
 	return p.Guarded(func() error {
 		opt.Flags = slices.Concat(opt.Flags, b.serve)
-		if b.profile != "" {
-			opt.Flags = append(opt.Flags, "--pprof-addr", "127.0.0.1:0")
-		}
 		c := cluster.Start(p, opt)
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		err := run(br)

@@ -43,10 +43,7 @@ func (b *bench) startProfiles(section string, br *brokers) (end func(), err erro
 		name string
 		node *cluster.Node
 	}{{"leader", br.leader}, {"follower", br.Follower()}} {
-		p, err := startProfile(of.node, b.duration, filepath.Join(b.profile, section+"-"+of.name+".pprof"))
-		if err != nil {
-			return end, err
-		}
+		p := startProfile(of.node, b.duration, filepath.Join(b.profile, section+"-"+of.name+".pprof"))
 		p.of = of.name
 		all = append(all, p)
 	}
@@ -54,29 +51,14 @@ func (b *bench) startProfiles(section string, br *brokers) (end func(), err erro
 }
 
 // startProfile has a node profile itself for some whole seconds.
-func startProfile(n *cluster.Node, d time.Duration, path string) (*profile, error) {
-	address, err := profilesOf(n)
-	if err != nil {
-		return nil, err
-	}
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, max(1, int(d.Seconds())))
+func startProfile(n *cluster.Node, d time.Duration, path string) *profile {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", n.HTTP, max(1, int(d.Seconds())))
 	p := &profile{path: path, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		p.err = download(url, path)
 	}()
-	return p, nil
-}
-
-// profilesOf reads in the node's log where it serves its profiles.
-func profilesOf(n *cluster.Node) (address string, err error) {
-	const host = "127.0.0.1:"
-	_, rest, ok := strings.Cut(n.Log(), "serving profiles")
-	_, rest, found := strings.Cut(rest, host)
-	if !ok || !found {
-		return "", fmt.Errorf("%s does not say where its profiles are", n.Name)
-	}
-	return host + rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })], nil
+	return p
 }
 
 func download(url, path string) error {

@@ -121,7 +121,7 @@ func (o *legacyOptions) check() (err error) {
 		return fmt.Errorf("--legacy-http-addr %q: write host:port", o.address)
 	}
 	if o.allow == "" {
-		if loopbackOnly(o.address) != nil {
+		if !onLoopback(o.address) {
 			return fmt.Errorf("--legacy-http-addr %s is reachable from other machines, and its clients need no token: name their networks with --legacy-allow, "+
 				"such as 10.1.0.0/16, or %s for all private addresses", o.address, allowPrivate)
 		}

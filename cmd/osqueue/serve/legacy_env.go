@@ -149,7 +149,7 @@ func (e *originalEnv) address() {
 		return
 	}
 	address := net.JoinHostPort(strings.Trim(host, "[]"), port)
-	if loopbackOnly(address) == nil && !e.flags.Changed("tls-cert") && !e.flags.Changed("legacy-http-addr") {
+	if onLoopback(address) && !e.flags.Changed("tls-cert") && !e.flags.Changed("legacy-http-addr") {
 		e.set(name, "http-addr", address)
 		return
 	}
@@ -166,7 +166,7 @@ func (e *originalEnv) listener(name, address string) {
 	if !e.set(name, "legacy-http-addr", address) {
 		return
 	}
-	if !e.flags.Changed("legacy-allow") && loopbackOnly(address) != nil {
+	if !e.flags.Changed("legacy-allow") && !onLoopback(address) {
 		e.set(name, "legacy-allow", allowPrivate)
 	}
 	if sameListener(api.Value.String(), address) {

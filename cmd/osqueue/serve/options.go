@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -42,10 +43,10 @@ type serveOptions struct {
 	maxWaiting     int
 	quotas         quotaOptions
 	pastMemory     int64
-	pprofAddr      string
 	dashboard      string
 	logLevel       string
 	logJSON        bool
+	recent         recentLog
 	pace           pace
 	compat         compatOptions
 	tls            tlsOptions
@@ -89,7 +90,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 
 // completeLog makes the logger.
 func (o *serveOptions) completeLog(g *view.Globals) {
-	o.node.Logger = hclog.New(&hclog.LoggerOptions{Name: o.node.Name, Level: hclog.LevelFromString(o.logLevel), Output: g.Err, JSONFormat: o.logJSON})
+	o.node.Logger = hclog.New(&hclog.LoggerOptions{Name: o.node.Name, Level: hclog.LevelFromString(o.logLevel), Output: io.MultiWriter(&o.recent, g.Err), JSONFormat: o.logJSON})
 	for _, notice := range o.notices {
 		o.node.Logger.Warn(notice)
 	}
@@ -149,9 +150,6 @@ func (o *serveOptions) checkHTTP() error {
 	if least := 4 * o.bodyLimit; o.inflightBytes < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
 	}
-	if err := loopbackOnly(o.pprofAddr); err != nil {
-		return fmt.Errorf("--pprof-addr %q: %w", o.pprofAddr, err)
-	}
 	return nil
 }
 
@@ -180,7 +178,7 @@ func (o *serveOptions) warnings() []string {
 func (o *serveOptions) checkExposure() error {
 	for _, a := range []struct{ flag, address string }{{"--http-addr", o.httpAddr}, {"--raft-addr", o.node.RaftAddr}} {
 		switch {
-		case loopbackOnly(a.address) == nil:
+		case onLoopback(a.address):
 		case !o.tls.given():
 			return fmt.Errorf("%s %s is reachable from other machines, and this node has no certificate: make one with osqueue init "+
 				"and give it with --tls-ca, --tls-cert and --tls-key, or use an address on loopback", a.flag, a.address)
@@ -204,20 +202,11 @@ func advertisable(addr, flag string) error {
 	return nil
 }
 
-// loopbackOnly returns an error for an address that is not on loopback. An empty address
-// is allowed.
-func loopbackOnly(addr string) error {
-	if addr == "" {
-		return nil
-	}
+// onLoopback reports whether an address is on loopback, or empty.
+func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return errors.New("write host:port")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errors.New("must be on loopback, for example 127.0.0.1:6060: profiles show what is in memory")
-	}
-	return nil
+	ip := net.ParseIP(host)
+	return addr == "" || err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // storeSpan is the value of a flag that is a duration. Without it the default of the store counts, which is not

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +44,6 @@ type server struct {
 	api        *api.Server
 	listen     net.Listener
 	legacy     net.Listener // for legacy clients; nil: none
-	pprof      net.Listener // nil: no profiles are served
 	scheme     string       // of the URLs of the nodes
 	advertised string       // the address of this node's API
 	audit      *auditLog    // nil: none
@@ -69,9 +67,6 @@ func (s *server) close() error {
 	errs := []error{s.listen.Close()}
 	if s.legacy != nil {
 		errs = append(errs, s.legacy.Close())
-	}
-	if s.pprof != nil {
-		errs = append(errs, s.pprof.Close())
 	}
 	if s.bucket != nil {
 		errs = append(errs, s.bucket.Close())
@@ -117,7 +112,7 @@ const (
 
 // internal returns the handlers that are not part of the API, by the prefix of their paths.
 func (s *server) internal(o *serveOptions) map[string]http.Handler {
-	handlers := map[string]http.Handler{cluster.PeerPath: s.clientClusterHandler()}
+	handlers := map[string]http.Handler{cluster.PeerPath: s.clientClusterHandler(), "/debug/": s.debugHandler(o)}
 	if o.dashboard != uiOff {
 		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Identified().ServeHTTP(w, r) })
 		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})
@@ -181,36 +176,6 @@ func (s *server) clientClusterHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux().ServeHTTP(w, r) })
 }
 
-// Profiles show the contents of memory and can slow a node down, so they have a listener
-// of their own, which other machines cannot reach.
-
-// listenPprof returns nil if there is no address.
-func listenPprof(addr string) (net.Listener, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen for profiles: %w", err)
-	}
-	return l, nil
-}
-
-// servePprof serves profiles until the returned function is called.
-func (s *server) servePprof() (stop func()) {
-	if s.pprof == nil {
-		return func() {}
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	s.log.Info("serving profiles", "url", fmt.Sprintf("http://%s/debug/pprof/", s.pprof.Addr()))
-	return web.Start(&http.Server{Handler: web.Guard(web.GuardConfig{}, mux), ReadHeaderTimeout: 5 * time.Second}, s.pprof)
-}
-
 // Time limits of start and stop.
 const (
 	stepDownTimeout = 3 * time.Second
@@ -235,9 +200,6 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 		return nil, fmt.Errorf("listen for HTTP on %s: %w (another node or program uses it?)", o.httpAddr, err)
 	}
 	if s.legacy, err = o.legacy.listen(o.node.Security.Network); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	if s.pprof, err = listenPprof(o.pprofAddr); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if err := s.openBucket(ctx, o, metrics); err != nil {
@@ -345,8 +307,6 @@ func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 			}
 		}()
 	}
-	stopPprof := s.servePprof()
-	defer stopPprof()
 	stopAdmin := serveAdmin(s.log, s.network, s.dataDir, s.api.AsAdmin())
 	defer stopAdmin()
 	unsafe := s.keepProving(ctx)

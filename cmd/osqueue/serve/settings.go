@@ -165,7 +165,6 @@ func (o *serveOptions) settings() []group {
 			{"ui", view.Choice(&o.dashboard, uiOn, uiReadOnly, uiOff), "dashboard for browsers at /ui: on, read-only (no actions) or off"},
 			{"log-level", view.Choice(&o.logLevel, "trace", "debug", "info", "warn", "error"), "trace, debug, info, warn or error"},
 			{"log-json", &o.logJSON, "write the log as JSON lines"},
-			{"pprof-addr", &o.pprofAddr, "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)"},
 		}},
 		{title: "Raft and the process", hidden: []setting{
 			{"raft-heartbeat", &c.HeartbeatTimeout, "silence of the leader after which a follower calls an election"},

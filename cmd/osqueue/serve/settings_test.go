@@ -3,16 +3,12 @@ package serve
 import (
 	"flag"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
 	"osqueue/cluster"
@@ -262,9 +258,6 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --log-level loud":                                           "use trace, debug",
 		"--bucket mem:// --cors-origins dash.test":                                   "is not an origin",
 		"--bucket mem:// --ws-message-limit 0":                                       "between 1 and 8388608",
-		"--bucket mem:// --pprof-addr 6060":                                          "write host:port",
-		"--bucket mem:// --pprof-addr :6060":                                         "must be on loopback",
-		"--bucket mem:// --pprof-addr 10.0.0.1:6060":                                 "must be on loopback",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "osqueue init",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
@@ -272,28 +265,5 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("serve %s: %+v", line, got)
 		}
-	}
-}
-
-func TestProfilesHaveTheirOwnListener(t *testing.T) {
-	l, err := listenPprof("127.0.0.1:0")
-	check(t, err)
-	s := &server{log: hclog.NewNullLogger(), pprof: l}
-	stop := s.servePprof()
-	resp, err := http.Get("http://" + l.Addr().String() + "/debug/pprof/cmdline")
-	check(t, err)
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), os.Args[0]) {
-		t.Errorf("%s %q %v", resp.Status, body, err)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	stop()
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		c.Close()
-		t.Error("it serves after its end")
-	}
-	if none, err := listenPprof(""); none != nil || err != nil {
-		t.Errorf("%v %v", none, err)
 	}
 }
