@@ -296,10 +296,10 @@ start it.`,
 
 func revokeNode(ctx context.Context, g *view.Globals, node string) error {
 	var done cluster.Revocation
-	var notes []string
+	even := ""
 	err := atLeader(ctx, g, func(ctx context.Context, c *client.Client, hc *http.Client, leader string) (again bool, err error) {
 		if done, again, err = cluster.AskToRevoke(ctx, hc, leader, node); err == nil {
-			notes = voterNotes(c.StatusAll(ctx))
+			even = evenText(c.StatusAll(ctx))
 		}
 		return again, err
 	})
@@ -310,6 +310,8 @@ func revokeNode(ctx context.Context, g *view.Globals, node string) error {
 	if len(done.Removed) > 0 {
 		was = "it is no member of the cluster any more"
 	}
-	text := append([]string{fmt.Sprintf("the certificates of node %s are revoked; %s", node, was)}, notes...)
-	return g.Print(done, "%s\n", strings.Join(text, "\n"))
+	if even != "" {
+		was += "\n" + even + ": add a node, or remove one"
+	}
+	return g.Print(done, "the certificates of node %s are revoked; %s\n", node, was)
 }

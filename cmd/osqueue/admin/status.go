@@ -172,7 +172,7 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 		rows = append(rows, nodeRow(n))
 		notes = append(notes, nodeNotes(n)...)
 	}
-	notes = append(notes, voterNotes(nodes)...)
+	notes = append(notes, faultNotes(nodes)...)
 	if slices.ContainsFunc(nodes, withheld) {
 		notes = append(notes, "members, bucket and the numbers of jobs are shown with a token that may read: give one with --token-file or OSQUEUE_TOKEN")
 	}
@@ -287,21 +287,6 @@ func members(nodes []client.NodeStatus) (list []v1.Peer, leads bool) {
 	return nodes[i].Status.Peers, leads
 }
 
-// voterNotes returns a remark about an even number of voters.
-func voterNotes(nodes []client.NodeStatus) []string {
-	list, _ := members(nodes)
-	n := 0
-	for _, p := range list {
-		if p.Voter {
-			n++
-		}
-	}
-	if n == 0 || n%2 == 1 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d nodes vote, which survives no more losses than %d: add a node, or remove one (osqueue cert revoke)", n, n-1)}
-}
-
 // memberRows returns the rows of the members.
 func memberRows(nodes []client.NodeStatus) [][]string {
 	list, leads := members(nodes)
@@ -390,18 +375,23 @@ func inboxText(b *v1.Inbox) string {
 	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", view.Plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
 }
 
-// bucketNotes returns failures of the bucket and defects of the state.
+// faultNotes returns what the checks of doctor find in the answers of the nodes.
+func faultNotes(nodes []client.NodeStatus) (notes []string) {
+	s := &snapshot{}
+	for _, n := range nodes {
+		s.nodes = append(s.nodes, examined{NodeStatus: n})
+	}
+	for _, f := range s.findings(statusChecks) {
+		notes = append(notes, f.At+": "+f.What)
+	}
+	if len(notes) > 0 {
+		notes = append(notes, "osqueue doctor says what to do")
+	}
+	return notes
+}
+
+// bucketNotes returns what happened to the document.
 func bucketNotes(s v1.Status) (notes []string) {
-	if r := s.Refusing; r != "" {
-		notes = append(notes, "writes are refused: "+strings.Replace(r, "; writes are refused until it catches up", "", 1))
-	}
-	if e := s.FlushError; e != "" && !strings.Contains(s.Refusing, e) {
-		notes = append(notes, fmt.Sprintf("%s, the leader, cannot write to the bucket: %s (it hands leadership over when another node can; "+
-			"repair the bucket or its way to it, or stop %s if the others are well)", s.NodeID, e, s.NodeID))
-	}
-	if e := s.ArchiveError; e != "" {
-		notes = append(notes, e)
-	}
 	if s.Standby != "" {
 		notes = append(notes, "a standby cluster waits for the bucket: "+s.Standby)
 	}
@@ -416,15 +406,6 @@ func bucketNotes(s v1.Status) (notes []string) {
 	}
 	if c := s.DocumentCopies; c != nil {
 		notes = append(notes, fmt.Sprintf("another program changed queue.json, or a legacy one was adopted: copies %d, the newest %s", c.Count, c.Last))
-	}
-	if e := s.StateError; e != "" {
-		notes = append(notes, e)
-	}
-	if snaps := s.Snapshots; snaps != nil && snaps.Damaged != "" {
-		notes = append(notes, "a local snapshot is damaged: "+snaps.Damaged)
-	}
-	if s.Inbox != nil && s.Inbox.Failing != "" {
-		notes = append(notes, "the inbox cannot be emptied: "+s.Inbox.Failing)
 	}
 	return notes
 }

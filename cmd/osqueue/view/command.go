@@ -129,7 +129,7 @@ var (
 // argumentOffers are what the shell offers for the arguments of commands that take files.
 var argumentOffers = map[string]cobra.ShellCompDirective{
 	"osqueue audit": cobra.ShellCompDirectiveDefault, "osqueue batch create": cobra.ShellCompDirectiveDefault,
-	"osqueue cert show": cobra.ShellCompDirectiveDefault, "osqueue man": cobra.ShellCompDirectiveFilterDirs,
+	"osqueue cert show": cobra.ShellCompDirectiveDefault, "osqueue debug bundle": cobra.ShellCompDirectiveDefault, "osqueue man": cobra.ShellCompDirectiveFilterDirs,
 	"osqueue map": cobra.ShellCompDirectiveDefault, "osqueue run": cobra.ShellCompDirectiveDefault,
 }
 
