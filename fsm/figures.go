@@ -22,6 +22,19 @@ func (v *View) Figures(fn func(*Figures) bool) { v.figures.Scan(fn) }
 // FiguresOf returns the figures of a type, or nil if it has none of its own.
 func (v *View) FiguresOf(jobType string) *Figures { return v.figures.Find(&Figures{Type: jobType}) }
 
+// MeanRun returns the mean duration, in ms, of all attempts of a type that ended, however they did; ok is false before
+// the first one. Types without figures of their own have those of all others together.
+func (v *View) MeanRun(jobType string) (ms float64, ok bool) {
+	f := v.FiguresOf(jobType)
+	if f == nil {
+		f = v.figures.Find(&Figures{Shared: true})
+	}
+	if f == nil || f.Run.Count() == 0 {
+		return 0, false
+	}
+	return float64(f.Run.Sum) / float64(f.Run.Count()), true
+}
+
 // Minutes returns the figures of the last n minutes of a type, the present one last, and the
 // time in ms at which the first one begins. If all is set, the figures are those of all types
 // together. They are zero for a type without figures of its own.

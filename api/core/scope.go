@@ -76,7 +76,7 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 		return nil
 	case ByType(v1.PathQueues):
 		return p.CheckWholeType(c.Name)
-	case v1.PathJobs, v1.PathCount, v1.PathHistory, v1.PathEvents:
+	case v1.PathJobs, v1.PathCount, v1.PathHistory, v1.PathEvents, v1.PathScale:
 		return s.listable(c, p)
 	}
 	return Fail(Forbidden, "%s is limited to some types or groups, but %s shows others too", p, c.Route.Path)
@@ -84,12 +84,16 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 
 // listable checks the types that a list, a history or a stream of events names.
 func (s *Core) listable(c *Call, p *auth.Principal) error {
-	given := c.Params[v1.ParamType]
-	if c.Route.Path == v1.PathEvents {
+	param := v1.ParamType
+	if c.Route.Path == v1.PathScale {
+		param = v1.ParamTypes
+	}
+	given := c.Params[param]
+	if param == v1.ParamTypes || c.Route.Path == v1.PathEvents {
 		given = strings.Split(strings.Join(given, ","), ",")
 	}
 	if len(p.Types) > 0 && (len(given) == 0 || slices.Contains(given, "")) {
-		return Fail(Forbidden, "%s is limited to some types: give %s", p, v1.ParamType)
+		return Fail(Forbidden, "%s is limited to some types: give %s", p, param)
 	}
 	if len(p.Groups) > 0 {
 		return Fail(Forbidden, "%s is limited to some groups, but %s shows others too", p, c.Route.Path)

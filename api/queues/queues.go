@@ -56,6 +56,7 @@ func Routes(c *core.Core) []core.Route {
 			Method: get, Path: v1.PathHistory, At: core.AnyNode, Right: auth.Read, Past: true, Handle: s.showHistory,
 			Params: []string{v1.ParamType, v1.ParamMinutes},
 		},
+		{Method: get, Path: v1.PathScale, At: core.UpToDate, Right: auth.Read, Handle: s.showScale, Params: []string{v1.ParamTypes, v1.ParamTarget}},
 	}
 }
 

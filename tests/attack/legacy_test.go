@@ -68,7 +68,7 @@ func TestTheLegacyListener(t *testing.T) {
 		"POST /v1/queues/mail/pause", "POST /v1/jobs/batch", "POST /v1/batches", "GET /v1/batches", "GET /v1/batches/x", "DELETE /v1/jobs/x",
 		"POST /v1/jobs/x/cancel", "POST /v1/jobs/x/retry", "POST /v1/jobs/x/fail", "POST /v1/jobs/x/release", "POST /v1/jobs/x/progress",
 		"POST /v1/jobs/x/force-complete", "POST /v1/jobs/cancel", "POST /v1/jobs/delete", "POST /v1/jobs/heartbeat", "POST /v1/jobs/complete", "GET /v1/crons",
-		"PUT /v1/crons/x", "GET /v1/workers", "POST /v1/workers", "GET /v1/workers/w", "DELETE /v1/workers/w", "GET /v1/stats/jobs", "GET /v1/stats/history",
+		"PUT /v1/crons/x", "GET /v1/workers", "POST /v1/workers", "GET /v1/workers/w", "DELETE /v1/workers/w", "GET /v1/stats/jobs", "GET /v1/stats/history", "GET /v1/scale",
 		"GET /metrics", "GET /ui/", "POST /ui/login", "POST /cluster/v1/join", "GET /cluster/v1/members",
 	} {
 		method, path, _ := strings.Cut(native, " ")

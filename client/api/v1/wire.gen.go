@@ -36,6 +36,7 @@ const (
 	PathEvents  = "/v1/events"        // GET: Follow the events
 	PathStats   = "/v1/stats"         // GET: The figures of the queue
 	PathHistory = "/v1/stats/history" // GET: Figures of the last minutes
+	PathScale   = "/v1/scale"         // GET: How many jobs have to run at a time
 	PathPast    = "/v1/past"          // GET: The earlier states that can be read
 	PathCount   = "/v1/stats/jobs"    // GET: Count the jobs of a list
 	PathLSN     = "/v1/lsn"
@@ -99,8 +100,10 @@ const (
 	// Only this instance: its jobs return to the queue, and the worker leaves the list unless another
 	// instance has registered since
 	ParamInstance = "instance"
-	ParamTypes    = "types"   // Add the figures of every type that has jobs
-	ParamMinutes  = "minutes" // Number of minutes
+	ParamTypes    = "types" // Add the figures of every type that has jobs
+	// In which time all that are available should have ended, from 1s to 24h
+	ParamTarget  = "target"
+	ParamMinutes = "minutes" // Number of minutes
 	// Names of statuses separated by commas, or `all`; `available` stands for `unclaimed` and
 	// `running` for `in_progress`. The default is every status of jobs that have not ended, or with
 	// `finishedFrom` or `finishedBefore` of those that have.
@@ -3426,6 +3429,25 @@ type History struct {
 	From    int64           `json:"from"` // When the first minute begins, ms
 	Minutes []HistoryMinute `json:"minutes"`
 	LSN     string          `json:"lsn"`
+}
+
+// Scale says how many jobs have to run at a time: GET /v1/scale.
+type Scale struct {
+	Wanted   int   `json:"wanted"` // Of all types that were asked for
+	TargetMs int64 `json:"targetMs"`
+	// In the order of the request; absent if it names no types
+	Types []ScaleType `json:"types,omitzero"`
+	LSN   string      `json:"lsn"`
+}
+
+// ScaleType is what one type wants.
+type ScaleType struct {
+	Type    string `json:"type"`    // As in paths of queues
+	Waiting int    `json:"waiting"` // Available jobs
+	Running int    `json:"running"`
+	// Mean duration of its attempts; absent if none has ended
+	RunMs  *float64 `json:"runMs,omitzero"`
+	Wanted int      `json:"wanted"`
 }
 
 // HistoryMinute has the figures of one minute.
