@@ -8,6 +8,7 @@ import (
 
 	"osqueue/api/core"
 	"osqueue/cluster"
+	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -49,6 +50,34 @@ func (f *fakeNode) ProgressOf(id string) []notify.ProgressPoint { return f.told.
 
 // ActionsOn implements Reader.
 func (f *fakeNode) ActionsOn(id string) []notify.Action { return f.told.Actions(id) }
+
+// fakeMembers changes nothing. It knows no node with the name nope.
+type fakeMembers struct{}
+
+func (fakeMembers) known(name string) (string, error) {
+	if name == "nope" {
+		return "", &membership.Refusal{Missing: true}
+	}
+	return "done", nil
+}
+
+func (f fakeMembers) Add(_ context.Context, name, _ string, _ bool) (string, error) {
+	return f.known(name)
+}
+
+func (f fakeMembers) Remove(_ context.Context, name string, _ bool) (string, error) {
+	return f.known(name)
+}
+
+func (f fakeMembers) Promote(_ context.Context, name string) (string, error) { return f.known(name) }
+
+func (f fakeMembers) Demote(_ context.Context, name string) (string, error) { return f.known(name) }
+
+func (f fakeMembers) Transfer(_ context.Context, name string) (string, error) { return f.known(name) }
+
+func (fakeMembers) Waiting() []membership.Admission {
+	return []membership.Admission{{Name: "n4", HTTP: "10.0.0.4:8080"}}
+}
 
 // historyKept is how many events a fake node holds.
 const historyKept = 1000

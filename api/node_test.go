@@ -89,6 +89,20 @@ func TestHealth(t *testing.T) {
 	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagClosing)
 }
 
+// A non-voter is ready, because it gets no vote. A node that drains is not.
+func TestReadyOfNonVotersAndOfDraining(t *testing.T) {
+	g := newRig(t)
+	g.node.set(func(f *fakeNode) {
+		f.status = func(st *cluster.Status) { st.Peers = []cluster.Peer{{Name: "n1", ServerID: "n1~1", NonVoter: true}} }
+	})
+	sameJSON(t, g.do("GET", "/readyz", "").body, `{"status":"ok"}`)
+	if a := g.do("POST", v1.PathDrain, ""); a.status != http.StatusOK {
+		t.Fatalf("drain: %d %s", a.status, a.body)
+	}
+	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagClosing)
+	sameJSON(t, g.do("GET", "/healthz", "").body, `{"status":"ok"}`)
+}
+
 // A follower is ready when the leader that it would ask says that it is.
 func TestReadyThroughTheLeader(t *testing.T) {
 	p := newPair(t)

@@ -41,7 +41,7 @@ func newRig(t testing.TB, change ...func(*core.Config)) *rig {
 	bucket := mem.New()
 	states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: 1 << 30})
 	t.Cleanup(states.Close)
-	cfg := core.Config{Backend: node, Logger: hclog.NewNullLogger(), Past: states, Objects: objectsOf(bucket)}
+	cfg := core.Config{Backend: node, Logger: hclog.NewNullLogger(), Past: states, Objects: objectsOf(bucket), Members: fakeMembers{}, Drain: core.NewDrain()}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -49,7 +49,7 @@ var mayCall = map[fsm.Role]string{
 }
 
 const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listLimits getLimit listCrons getCron " +
-	"listWorkers getWorker history scale countJobs past getJobGraph followLogs listArtefacts readArtefact"
+	"listWorkers getWorker listMembers history scale countJobs past getJobGraph followLogs listArtefacts readArtefact"
 
 // open are the operations that need no token.
 const open = "status healthz readyz openapi followLink showLink"

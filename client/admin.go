@@ -99,6 +99,44 @@ func (c *Admin) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreated
 	return send[v1.TokenCreated](ctx, c.caller, call{op: "create token", path: v1.PathTokens, in: &t, write: true})
 }
 
+// Members returns the members of the cluster as its leader sees them, and the nodes that are admitted to it.
+func (c *Admin) Members(ctx context.Context) ([]v1.Member, error) {
+	list, err := send[v1.MemberList](ctx, c.caller, call{op: "list members", path: v1.PathMembers})
+	return list.Members, err
+}
+
+// AddMember admits a node to the cluster: the node of that name may join.
+func (c *Admin) AddMember(ctx context.Context, m v1.NewMember) (v1.MemberChanged, error) {
+	return sendWrite[v1.MemberChanged](ctx, c.caller, call{op: "add member", path: v1.PathMembers, in: &m, safe: true})
+}
+
+// RemoveMember removes a node from the cluster; force allows one that runs.
+func (c *Admin) RemoveMember(ctx context.Context, name string, force bool) (v1.MemberChanged, error) {
+	w := call{op: "remove member", method: http.MethodDelete, prefix: v1.PathMembers, name: name, safe: true}
+	if force {
+		w.query = url.Values{v1.ParamForce: {"true"}}
+	}
+	return sendWrite[v1.MemberChanged](ctx, c.caller, w)
+}
+
+// ChangeMember promotes a node (v1.ActionPromote), demotes it (v1.ActionDemote), or gives it the leadership
+// (v1.ActionLead; the name "-" is the voter whose log is the newest).
+func (c *Admin) ChangeMember(ctx context.Context, name, action string) (v1.MemberChanged, error) {
+	return sendWrite[v1.MemberChanged](ctx, c.caller, call{op: action + " member", prefix: v1.PathMembers, name: name, action: action, safe: true})
+}
+
+// Drain stops one server in order: it hands leadership over, answers the requests that it has, and its process ends.
+func (c *Admin) Drain(ctx context.Context, server string) (v1.Draining, error) {
+	const op = "drain"
+	base, err := c.cfg.baseURL(server)
+	if err != nil {
+		return v1.Draining{}, local(op, err)
+	}
+	var out v1.Draining
+	err = c.askOnce(ctx, base, call{op: op, method: http.MethodPost, path: v1.PathDrain}, func(body answer) error { return body.decode(&out) })
+	return out, err
+}
+
 // Self returns the identity and the rights that the token of this client has.
 func (c *Admin) Self(ctx context.Context) (v1.Self, error) {
 	return send[v1.Self](ctx, c.caller, call{op: "show rights", path: v1.PathSelf})

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,9 +15,10 @@ import (
 	"osqueue/internal/sleep"
 )
 
-// Each node measures how far the wall clocks of the other voters are ahead of its own. No
+// Each node measures how far the wall clocks of the other members are ahead of its own. No
 // node can know that its own clock is right. A leader follows its wall clock further than
-// the time that it has measured itself only if a majority of the clocks agree.
+// the time that it has measured itself only if a majority of the voters' clocks agree. The answers also
+// tell the releases of the other members.
 
 const (
 	clockInterval = 10 * time.Second // time between two measurements
@@ -40,7 +42,8 @@ type clocks struct {
 	log     hclog.Logger
 
 	mu      sync.Mutex
-	seen    map[raft.ServerID]clockReading
+	told    map[raft.ServerID]membership.Identity // newest answers of the other members
+	seen    map[raft.ServerID]clockReading        // of voters
 	alarmed map[raft.ServerID]bool
 	votes   bool // this node is a voter
 	voters  int
@@ -119,7 +122,17 @@ func (c *clocks) watch(ctx context.Context, hurry func() bool) {
 	}
 }
 
-// measure asks all other voters for their time, in parallel. If a node does not answer in
+// identity returns the newest answer of a member; zero: it has not answered.
+func (c *clocks) identity(id raft.ServerID) membership.Identity {
+	if id == c.self {
+		return c.members.Identity()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told[id]
+}
+
+// measure asks all other members for their time, in parallel. If a node does not answer in
 // time, its last reading counts until it is older than clockFresh.
 func (c *clocks) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, clockPatience)
@@ -129,11 +142,11 @@ func (c *clocks) measure(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range config.Servers {
 		address := c.members.HTTPAddress(membership.NodeName(s.ID))
-		if s.ID == c.self || s.Suffrage != raft.Voter || address == "" {
+		if s.ID == c.self || address == "" {
 			continue
 		}
 		wg.Go(func() {
-			if r, ok := c.read(ctx, s.ID, address); ok {
+			if r, ok := c.read(ctx, s.ID, address); ok && s.Suffrage == raft.Voter {
 				c.note(s.ID, r)
 			}
 		})
@@ -146,7 +159,13 @@ func (c *clocks) read(ctx context.Context, id raft.ServerID, address string) (r 
 	asked := time.Now()
 	who, err := c.peers.Ask(ctx, address)
 	trip := time.Since(asked)
-	if err != nil || who.ServerID != string(id) || who.ClockNs == 0 || trip > clockTripMax {
+	if err != nil || who.ServerID != string(id) {
+		return r, false
+	}
+	c.mu.Lock()
+	c.told[id] = who
+	c.mu.Unlock()
+	if who.ClockNs == 0 || trip > clockTripMax {
 		return r, false
 	}
 	return clockReading{wall: time.Unix(0, who.ClockNs), at: asked.Add(trip / 2)}, true
@@ -176,6 +195,9 @@ func (c *clocks) setVoters(config raft.Configuration) {
 	defer c.mu.Unlock()
 	c.votes, c.voters = false, 0
 	members := make(map[raft.ServerID]bool)
+	maps.DeleteFunc(c.told, func(id raft.ServerID, _ membership.Identity) bool {
+		return !slices.ContainsFunc(config.Servers, func(s raft.Server) bool { return s.ID == id })
+	})
 	for _, s := range config.Servers {
 		if s.Suffrage != raft.Voter {
 			continue

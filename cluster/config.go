@@ -46,8 +46,9 @@ type Config struct {
 	RaftAddr      string // host:port to listen on
 	RaftAdvertise string // host:port that the others dial; "" uses RaftAddr
 
-	// Peers are the nodes that bootstrap the cluster, including this one. The list must be
-	// the same on every node. An empty list makes a cluster of this node alone.
+	// Peers are the nodes that bootstrap the cluster, including this one. The list must then be
+	// the same on every node. An empty list makes a cluster of this node alone. With a list that lacks this
+	// node, or has addresses without names, the node joins a cluster and bootstraps none.
 	Peers []PeerAddr
 	// Known are the names of the nodes for which osqueue init has made certificates, or empty.
 	// A node that bootstraps alone although it knows others logs a warning.
@@ -199,12 +200,9 @@ func (c *Config) validateNode() error {
 	if c.EventsKept < 1 || c.EventsKept > eventsKeptMax {
 		errs = append(errs, fmt.Errorf("%d events to keep: must be from 1 to %d", c.EventsKept, eventsKeptMax))
 	}
-	if len(c.Peers) > 0 && c.peerHTTP(c.Name) == "" {
-		errs = append(errs, fmt.Errorf("the peers do not name this node, %q: give every node the same full list", c.Name))
-	}
 	seen := make(map[string]bool)
 	for _, p := range c.Peers {
-		if seen[p.Name] {
+		if p.Name != "" && seen[p.Name] {
 			errs = append(errs, fmt.Errorf("the peers name %q twice: give each node a name of its own", p.Name))
 		}
 		seen[p.Name] = true
@@ -270,14 +268,19 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 // identity, no other process is known to be in the same one.
 func (c *Config) host() string { return cmp.Or(host.NetworkStack(), rand.Text()) }
 
-// peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.
-func (c *Config) peerHTTP(name string) string {
+// expected returns the number of nodes that bootstrap the cluster, or 0 if this one is none of them.
+func (c *Config) expected() int {
+	own := len(c.Peers) == 0
 	for _, p := range c.Peers {
-		if p.Name == name {
-			return p.HTTP
+		if p.Name == "" {
+			return 0
 		}
+		own = own || p.Name == c.Name
 	}
-	return ""
+	if !own {
+		return 0
+	}
+	return max(len(c.Peers), 1)
 }
 
 func isLoopback(host string) bool {
@@ -289,16 +292,23 @@ func isLoopback(host string) bool {
 }
 
 // ParsePeers parses a list of names and HTTP addresses such as
-// "n1=10.0.0.1:8080,n2=10.0.0.2:8080".
+// "n1=10.0.0.1:8080,n2=10.0.0.2:8080". An address without a name, or an SRV record such as
+// "srv:_osqueue._tcp.example.test", is a contact.
 func ParsePeers(s string) ([]PeerAddr, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
 	var peers []PeerAddr
 	for _, part := range strings.Split(s, ",") {
-		name, addr, ok := strings.Cut(strings.TrimSpace(part), "=")
-		if _, _, err := net.SplitHostPort(addr); !ok || err != nil || !membership.ValidName(name) {
-			return nil, fmt.Errorf("peer %q: write name=host:port, with the port of the HTTP API", part)
+		part = strings.TrimSpace(part)
+		name, addr, named := strings.Cut(part, "=")
+		if !named {
+			name, addr = "", part
+		}
+		record, isSRV := strings.CutPrefix(part, membership.SRVPrefix)
+		_, _, err := net.SplitHostPort(addr)
+		if isSRV && record == "" || !isSRV && err != nil || named && !membership.ValidName(name) {
+			return nil, fmt.Errorf("peer %q: write name=host:port, with the port of the HTTP API; to join a cluster host:port or srv:RECORD is enough", part)
 		}
 		peers = append(peers, PeerAddr{Name: name, HTTP: addr})
 	}

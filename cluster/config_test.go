@@ -19,7 +19,6 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		"no directory":   {func(c *Config) { c.DataDir = "" }, "data directory"},
 		"none needed":    {func(c *Config) { c.DataDir, c.Memory = "", true }, ""},
 		"no bucket":      {func(c *Config) { c.Bucket = nil }, "no bucket"},
-		"not a peer":     {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
 		"peer twice":     {func(c *Config) { c.Peers = []PeerAddr{{Name: "n1", HTTP: "h:1"}, {Name: "n1", HTTP: "h:2"}} }, "twice"},
 		"raft address":   {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
 		"open raft port": {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "osqueue init"},
@@ -52,7 +51,11 @@ func TestParsePeers(t *testing.T) {
 	if peers, err := ParsePeers(" "); err != nil || peers != nil {
 		t.Errorf("%v %v", peers, err)
 	}
-	for _, bad := range []string{"n1", "n1=", "n1=host", "=h:1", "n 1=h:1", "n1=h:1,", "n1=h:1,n2"} {
+	peers, err = ParsePeers("n1=10.0.0.1:8080,10.0.0.2:8080,srv:_osqueue._tcp.example.test")
+	if err != nil || len(peers) != 3 || peers[1] != (PeerAddr{HTTP: "10.0.0.2:8080"}) || peers[2] != (PeerAddr{HTTP: "srv:_osqueue._tcp.example.test"}) {
+		t.Errorf("contacts: %v %v", peers, err)
+	}
+	for _, bad := range []string{"n1", "srv:", "n1=", "n1=host", "=h:1", "n 1=h:1", "n1=h:1,", "n1=h:1,n2"} {
 		if _, err := ParsePeers(bad); err == nil || !strings.Contains(err.Error(), "name=host:port") {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -107,8 +107,8 @@
 //
 // # Members
 //
-// A node may join if the leader's --peers, or raft's configuration, contain its name. It
-// replaces an older server of that name only if that server is gone (package
+// Raft's configuration is the list of members. Operators change it, and a node may join if an
+// operator has admitted its name. It replaces an older server of that name only if that server is gone (package
 // cluster/membership). The leader measures from its own requests when each member answered
 // last and how much of the log it has (transport.Outbound).
 //

@@ -50,7 +50,12 @@ func Open(cfg Config) (*Node, error) {
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
-	n.peers.Joined(n.joinedHTTP)
+	n.peers.Admitted(func(name string) string { a, _ := n.admitted(name); return a.HTTP }, func() (all []PeerAddr) {
+		for _, a := range n.admissions() {
+			all = append(all, PeerAddr{Name: a.Name, HTTP: a.HTTP})
+		}
+		return all
+	})
 	n.progress, n.tokens = notify.NewJobHistory(), notify.NewTokens()
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
 	n.read, n.term = n.replica.read, n.active
@@ -137,7 +142,7 @@ func (n *Node) openRaft() (err error) {
 	n.members = n.newMembers()
 	n.clocks = &clocks{
 		self: n.id, own: n.cfg.Clock, raft: n.raft, members: n.members, peers: n.peers, log: n.log,
-		seen: make(map[raft.ServerID]clockReading), alarmed: make(map[raft.ServerID]bool),
+		told: make(map[raft.ServerID]membership.Identity), seen: make(map[raft.ServerID]clockReading), alarmed: make(map[raft.ServerID]bool),
 	}
 	n.raftLog.Serve(n.raft)
 	in.Serve(n.raft)

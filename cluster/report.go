@@ -103,11 +103,14 @@ func (s *Status) describeRaft(n *Node) {
 			RaftAddress: string(srv.Address),
 			HTTPAddress: n.members.HTTPAddress(name),
 			Voter:       srv.Suffrage == raft.Voter,
+			NonVoter:    srv.Suffrage != raft.Voter && n.stays(name),
 			Leader:      srv.ID == leader && leader != "",
 		}
 		if state == raft.Leader && srv.ID != n.id {
 			p.describeProgress(n.out.Progress(srv.ID))
 		}
+		who := n.clocks.identity(srv.ID)
+		p.Version, p.KnownLevel = who.Version, who.KnownLevel
 		if offset, ok := n.clocks.offset(srv.ID); ok {
 			ms := offset.Milliseconds()
 			p.ClockOffset = &ms
@@ -206,7 +209,12 @@ type Peer struct {
 	RaftAddress string
 	HTTPAddress string // "" if unknown
 	Voter       bool
+	NonVoter    bool // it stays without a vote; a member that is neither a voter nor this is joining
 	Leader      bool // raft's leader
+	// Version is the member's release, and KnownLevel the highest feature level of it; zero until
+	// it has told this node.
+	Version    string
+	KnownLevel uint32
 
 	// LastContact is how long ago the member last answered this leader, and LogIndex the
 	// newest entry that it is known to have. They are nil on nodes that do not lead, and

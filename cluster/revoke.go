@@ -49,8 +49,8 @@ func (n *Node) Revoke(ctx context.Context, name string) (Revocation, error) {
 	if n.Token(mark) != nil { // the newest revocation counts
 		ops = append([]*fsmpb.Mutation{{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: mark}}}}, ops...)
 	}
-	if peer := enroll.PeerRecord(name); n.Token(peer) != nil { // it no longer joins by its token
-		ops = append([]*fsmpb.Mutation{{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: peer}}}}, ops...)
+	if _, admitted := n.admitted(name); admitted { // it no longer joins
+		ops = append([]*fsmpb.Mutation{enroll.DropPeer(name)}, ops...)
 	}
 	results, lsn, err := n.ProposeAll(ctx, ops)
 	if err != nil {
@@ -59,7 +59,7 @@ func (n *Node) Revoke(ctx context.Context, name string) (Revocation, error) {
 	if err := results[len(results)-1].Code.Err(); err != nil {
 		return Revocation{}, fmt.Errorf("record the revocation: %w", err)
 	}
-	removed, err := n.members.Remove(ctx, name)
+	removed, err := n.members.RemoveServers(ctx, name)
 	if err != nil {
 		return Revocation{}, fmt.Errorf("%w: the certificates of node %s are revoked, but it is still a member: repeat the request: %w", ErrUnknown, name, err)
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/internal/auth/enroll"
@@ -95,9 +96,24 @@ func (s *State) ProgressOf(id string) []notify.ProgressPoint { return s.progress
 // applied, oldest first.
 func (s *State) ActionsOn(id string) []notify.Action { return s.progress.Actions(id) }
 
-// joinedHTTP returns the HTTP address of a node that has joined with a token, or "".
-func (s *State) joinedHTTP(name string) string {
-	return enroll.PeerAddress(s.Token(enroll.PeerRecord(name)))
+// admitted returns the record of a node that may be a member.
+func (s *State) admitted(name string) (a membership.Admission, ok bool) {
+	t := s.Token(enroll.PeerRecord(name))
+	return membership.Admission(enroll.PeerOf(t)), t != nil
+}
+
+// stays reports whether a node stays without a vote.
+func (s *State) stays(name string) bool {
+	a, _ := s.admitted(name)
+	return a.NonVoter
+}
+
+// admissions returns the records of all nodes that may be members.
+func (s *State) admissions() (all []membership.Admission) {
+	for _, p := range enroll.Peers(s.View()) {
+		all = append(all, membership.Admission(p))
+	}
+	return all
 }
 
 // revokedAt returns the time in ms up to which the issued certificates of a node are revoked;

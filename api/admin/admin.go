@@ -1,4 +1,4 @@
-// Package admin is about tokens, hooks, the audit log and the document. Its operations stand on package core, which says what a call is
+// Package admin is about members, tokens, hooks, the audit log and the document. Its operations stand on package core, which says what a call is
 // and how it fails; none of them knows a front end or another subject.
 package admin
 
@@ -12,16 +12,24 @@ import (
 	"osqueue/internal/auth"
 )
 
-// admin is about tokens, hooks, the audit log and the document.
+// admin is about members, tokens, hooks, the audit log and the document.
 type admin struct{ *core.Core }
 
 // Routes returns the operations of the package.
 func Routes(c *core.Core) []core.Route {
 	s, token, hook := &admin{c}, core.ByID(v1.PathTokens), core.ByName(v1.PathHooks)
+	member := core.ByName(v1.PathMembers)
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []core.Route{
 		{Method: get, Path: v1.PathSelf, At: core.AnyNode, Right: core.AnyRight, Handle: s.showSelf},
 		{Method: get, Path: v1.PathAudit, At: core.AnyNode, Right: auth.Admin, Handle: s.showAudit, Params: []string{v1.ParamCursor, v1.ParamLimit}},
+
+		{Method: get, Path: v1.PathMembers, At: core.InMemory, Right: auth.Read, Handle: s.listMembers},
+		{Method: post, Path: v1.PathMembers, At: core.LeaderOnly, Right: auth.Admin, Handle: core.With(s.addMember)},
+		{Method: del, Path: member, At: core.LeaderOnly, Right: auth.Admin, Handle: s.removeMember, Params: []string{v1.ParamForce}},
+		{Method: post, Path: member + "/" + v1.ActionPromote, At: core.LeaderOnly, Right: auth.Admin, Handle: s.changeMember(core.Members.Promote)},
+		{Method: post, Path: member + "/" + v1.ActionDemote, At: core.LeaderOnly, Right: auth.Admin, Handle: s.changeMember(core.Members.Demote)},
+		{Method: post, Path: member + "/" + v1.ActionLead, At: core.LeaderOnly, Right: auth.Admin, Handle: s.changeMember(lead)},
 
 		{Method: post, Path: v1.PathTokens, At: core.LeaderOnly, Right: auth.Admin, Handle: core.With(s.createToken)},
 		{Method: get, Path: v1.PathTokens, At: core.UpToDate, Right: auth.Admin, Handle: s.listTokens},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -14,6 +15,7 @@ import (
 
 	"osqueue/api/hooks"
 	v1 "osqueue/client/api/v1"
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
@@ -70,6 +72,10 @@ type Config struct {
 	// Objects has the bytes of artefacts. Nil: there are no artefacts.
 	Objects Objects
 
+	// Members changes the members of the cluster. Nil: nothing does.
+	Members Members
+	// Drain stops the node in order. Nil: calls cannot stop it.
+	Drain *Drain
 	// Hooks delivers the webhooks while this node leads. Nil: nothing does.
 	Hooks *hooks.Sender
 
@@ -79,6 +85,35 @@ type Config struct {
 	Limits   Limits
 	Timeouts Timeouts
 }
+
+// Members changes the members of the cluster, on the active leader. The changes return what holds, as a
+// sentence; they are safe for concurrent use.
+type Members interface {
+	Add(ctx context.Context, name, address string, nonVoter bool) (done string, err error)
+	Remove(ctx context.Context, name string, force bool) (done string, err error)
+	Promote(ctx context.Context, name string) (done string, err error)
+	Demote(ctx context.Context, name string) (done string, err error)
+	// Transfer gives the leadership to a node; "": the voter whose log is the newest.
+	Transfer(ctx context.Context, name string) (to string, err error)
+	// Waiting returns the nodes that are admitted and have not come.
+	Waiting() []membership.Admission
+}
+
+// Drain tells the parts of a node that it stops in order: it is not ready any more, hands leadership over, answers the
+// requests that it has, and ends. It is safe for concurrent use.
+type Drain struct {
+	once  sync.Once
+	began chan struct{}
+}
+
+// NewDrain returns the Drain of a node that runs.
+func NewDrain() *Drain { return &Drain{began: make(chan struct{})} }
+
+// Begin begins the stop. It may be called again.
+func (d *Drain) Begin() { d.once.Do(func() { close(d.began) }) }
+
+// Began returns a channel that is closed when the stop begins.
+func (d *Drain) Began() <-chan struct{} { return d.began }
 
 // Tracer makes spans of writes. It must be safe for concurrent use.
 type Tracer interface {

@@ -26,6 +26,7 @@ func Routes(c *core.Core) []core.Route {
 		{Method: get, Path: v1.PathStatus, At: core.AnyNode, Right: auth.Public, Handle: s.showStatus}, // without a principal it shows what discovery needs
 		{Method: get, Path: v1.PathHealthz, At: core.AnyNode, Right: auth.Public, Handle: s.healthy},
 		{Method: get, Path: v1.PathReadyz, At: core.AnyNode, Right: auth.Public, Handle: s.ready},
+		{Method: http.MethodPost, Path: v1.PathDrain, At: core.AnyNode, Right: auth.Admin, Handle: s.drain},
 		{
 			Method: get, Path: core.PathLSNWait, At: core.AnyNode, Right: auth.Follow | auth.Read, Handle: s.waitLSN,
 			Params: []string{v1.ParamLevel, v1.ParamWaitMs},
@@ -44,21 +45,24 @@ func (s *node) healthy(c *core.Call) error {
 const readyPatience = 2 * time.Second
 
 // noVote is the answer of a node that another one must not be stopped for: it has a new data
-// directory, and is not a voter of its cluster yet.
+// directory, and is not a full member of its cluster yet.
 var noVote = core.Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagNoLeader, Title: "The node has no vote yet", Retry: time.Second}
 
-// ready is GET /readyz: this node has a vote, and requests to it find a leader that answers them.
+// ready is GET /readyz: this node is a full member, and requests to it find a leader that answers them.
 // Only the leader knows the latter: the other nodes know the elected raft leader, but not whether the
 // bucket lets it become active.
 func (s *node) ready(c *core.Call) error {
 	if err := s.Interrupted(c); err != nil {
 		return err
 	}
+	if c.ForwardedBy == nil && s.draining() { // another node asks whether this one leads
+		return core.Fail(core.Closing, "this node drains; use another node")
+	}
 	if leader, self := s.Node.Leader(); leader == "" && !self {
 		return s.notReady(c)
 	}
 	st := s.Node.Status()
-	if !slices.ContainsFunc(st.Peers, func(p cluster.Peer) bool { return p.ServerID == st.ServerID && p.Voter }) {
+	if !slices.ContainsFunc(st.Peers, func(p cluster.Peer) bool { return p.ServerID == st.ServerID && (p.Voter || p.NonVoter) }) {
 		return core.Fail(noVote, "node %s has no vote yet: it joins the cluster and copies its log; do not stop another node until it has one", st.Node)
 	}
 	done, err := s.PassOn(c, min(readyPatience-s.Config.Timeouts.Forward, 0))
@@ -66,6 +70,32 @@ func (s *node) ready(c *core.Call) error {
 		return err
 	}
 	return s.healthy(c)
+}
+
+// draining reports whether the node stops in order.
+func (s *node) draining() bool {
+	if s.Config.Drain == nil {
+		return false
+	}
+	select {
+	case <-s.Config.Drain.Began():
+		return true
+	default:
+		return false
+	}
+}
+
+// drain is POST /v1/drain: this node stops in order, as at SIGTERM.
+func (s *node) drain(c *core.Call) error {
+	if s.Config.Drain == nil {
+		return core.Fail(core.Closing, "this server cannot be stopped by a call")
+	}
+	st := s.Node.Status()
+	if err := c.SendJSON(v1.Draining{Node: st.Node, Pid: st.Pid}); err != nil {
+		return err
+	}
+	s.Config.Drain.Begin() // the stop waits for this answer
+	return nil
 }
 
 // notReady reports why there is no leader, as far as this node knows.
@@ -202,6 +232,9 @@ func peersOf(peers []cluster.Peer) []v1.Peer {
 			RaftAddress: p.RaftAddress,
 			HTTPAddress: p.HTTPAddress,
 			Voter:       p.Voter,
+			NonVoter:    p.NonVoter,
+			Version:     p.Version,
+			KnownLevel:  p.KnownLevel,
 			Leader:      p.Leader,
 
 			LastContactMs: p.LastContact,

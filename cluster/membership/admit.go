@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -18,9 +19,9 @@ var errNotLeader = errors.New("this node is not the active leader")
 // changeTimeout bounds how long raft may take to accept one change of the configuration.
 const changeTimeout = 10 * time.Second
 
-// admit adds a node to the cluster. It removes the server that had the node's name or
-// address, adds the node without a vote, waits until it has caught up, and gives it a
-// vote. Each step may be repeated. It returns errNotLeader if this node is not raft's
+// admit adds a node to the cluster. It adds the node without a vote, removes the server that
+// had the node's name, waits until the node has caught up, and gives it a
+// vote, unless it is to stay without one. Each step may be repeated. It returns errNotLeader if this node is not raft's
 // leader.
 func (n *Members) admit(ctx context.Context, who Identity) error {
 	if n.raft.State() != raft.Leader {
@@ -39,15 +40,23 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 	if err := n.expected(ctx, config, who); err != nil {
 		return err
 	}
-	if err := n.removePredecessors(ctx, config, who); err != nil {
+	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
+	if err := n.addNonvoter(ctx, who); err != nil {
 		return err
 	}
-	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
-	if err := n.do.Await(ctx, n.raft.AddNonvoter(id, address, 0, changeTimeout)); err != nil {
-		return fmt.Errorf("add %s as a non-voter: %w", id, err)
+	if n.stays(who.Name) {
+		return nil
 	}
 	if err := n.awaitCatchUp(ctx, who); err != nil {
 		return err
+	}
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if _, member := find(n.raft.GetConfiguration().Configuration(), id); !member || n.stays(who.Name) {
+		return nil // it was removed or demoted since: it asks again, and hears so
+	}
+	if len(n.silent(ctx, []raft.ServerID{id})) > 0 {
+		return fmt.Errorf("%s does not answer any more", id)
 	}
 	if err := n.do.Await(ctx, n.raft.AddVoter(id, address, 0, changeTimeout)); err != nil {
 		return fmt.Errorf("give %s a vote: %w", id, err)
@@ -55,6 +64,49 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 	n.log.Info("a node joined the cluster", "server", id)
 	return nil
 }
+
+// stays reports whether a node stays without a vote.
+func (n *Members) stays(name string) bool {
+	a, _ := n.do.Admitted(name)
+	return a.NonVoter
+}
+
+// addNonvoter adds a node without a vote, and removes the servers that it replaces.
+func (n *Members) addNonvoter(ctx context.Context, who Identity) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	c := n.raft.GetConfiguration().Configuration()
+	if err := n.listed(c, who); err != nil { // it may have been removed since
+		return err
+	}
+	before, err := n.predecessors(ctx, c, who)
+	if err != nil {
+		return err
+	}
+	for _, s := range before {
+		if s.Address == raft.ServerAddress(who.RaftAddress) { // raft takes no address twice, and the name stays in the list
+			if err := n.do.Await(ctx, n.raft.AddNonvoter(s.ID, nowhere(s.ID), 0, changeTimeout)); err != nil {
+				return fmt.Errorf("take the address of %s, which %s replaces: %w", s.ID, who.ServerID, err)
+			}
+		}
+	}
+	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
+	if s, member := find(c, id); !member || s.Address != address {
+		if err := n.do.Await(ctx, n.raft.AddNonvoter(id, address, 0, changeTimeout)); err != nil {
+			return fmt.Errorf("add %s as a non-voter: %w", id, err)
+		}
+	}
+	for _, s := range before {
+		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
+			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
+		}
+		n.log.Warn("removed the old server of a node that has a new identity", "server", s.ID, "by", who.ServerID)
+	}
+	return nil
+}
+
+// nowhere returns an address of a server that is gone: it has no port, so that nobody connects to it.
+func nowhere(id raft.ServerID) raft.ServerAddress { return raft.ServerAddress("replaced:" + id + ":") }
 
 // Voter reports whether a server has a vote in a configuration.
 func Voter(c raft.Configuration, id raft.ServerID) bool {
@@ -71,59 +123,73 @@ func find(c raft.Configuration, id raft.ServerID) (s raft.Server, ok bool) {
 	return c.Servers[i], true
 }
 
-// removePredecessors removes the servers that the new node replaces. It removes none and
-// returns an error if one of them may still be running.
-func (n *Members) removePredecessors(ctx context.Context, c raft.Configuration, who Identity) error {
-	var before []raft.Server
+// predecessors returns the servers that the new node replaces. It returns an error if one of them
+// may still be running.
+func (n *Members) predecessors(ctx context.Context, c raft.Configuration, who Identity) (before []raft.Server, err error) {
 	for _, s := range c.Servers {
 		same := NodeName(s.ID) == who.Name || string(s.Address) == who.RaftAddress
 		if !same || string(s.ID) == who.ServerID {
 			continue
 		}
 		if err := n.isGone(ctx, s, who); err != nil {
-			return err
+			return nil, err
 		}
 		before = append(before, s)
 	}
-	for _, s := range before {
-		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
-			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
-		}
-		n.log.Warn("removed the old server of a node that has a new identity", "server", s.ID, "by", who.ServerID)
-	}
-	return nil
+	return before, nil
 }
 
-// expected returns an error unless the operator has named the new node in the leader's
-// --peers, and the node that answers at that address is the new one, with the raft address
+// listed returns an error unless the operator has named the node: its name is in the configuration, or admitted.
+func (n *Members) listed(c raft.Configuration, who Identity) error {
+	if _, member := named(c, who.Name); member {
+		return nil
+	}
+	if _, admitted := n.do.Admitted(who.Name); admitted {
+		return nil
+	}
+	return refuse("node %s is neither a member nor admitted: check its --name, or admit it: osqueue cluster add %s %s",
+		who.Name, who.Name, shown(who.HTTPAddress))
+}
+
+// shown returns an address of a request, which may be anything, for a message.
+func shown(address string) string {
+	if !addressPattern.MatchString(address) {
+		return "HOST:PORT"
+	}
+	return address
+}
+
+var addressPattern = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,128}$`)
+
+// expected returns an error unless the operator has named the new node, and the node that
+// answers at one of the addresses known for its name is the new one, with the raft address
 // of the request. The leader sends nothing to the addresses of the request: anybody may
 // send one.
 func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identity) error {
-	address := n.peers.HTTP(who.Name)
-	if address == "" {
-		return fmt.Errorf("node %s is not in the leader's --peers: check its --name; to add a node, "+
-			"make a join token for it (osqueue cert join-token), or first restart the nodes of the cluster with it in their --peers, one by one", who.Name)
+	if err := n.listed(c, who); err != nil {
+		return err
 	}
-	source := "its address in the leader's --peers"
-	advice := "to move it, first restart the nodes of the cluster with its new address in their --peers, one by one"
-	if !n.peers.Named(who.Name) {
-		source = "the address in its join token"
-		advice = "start it with this --http-addr or --http-advertise, or make another token for the right address: osqueue cert join-token --http"
-	}
-	id, err := n.peers.Ask(ctx, address)
-	if err != nil {
-		return fmt.Errorf("node %s does not answer at %s, %s; %s: %w", who.Name, address, source, advice, err)
-	}
-	for _, s := range c.Servers {
-		if id.ServerID == string(s.ID) && id.ServerID != who.ServerID {
-			return runningError(s)
+	advice := fmt.Sprintf("if it has another address, say so: osqueue cluster add %s %s", who.Name, shown(who.HTTPAddress))
+	var errs []error
+	for _, address := range n.peers.places(who.Name) {
+		id, err := n.peers.Ask(ctx, address)
+		i := slices.IndexFunc(c.Servers, func(s raft.Server) bool { return id.ServerID == string(s.ID) && id.ServerID != who.ServerID })
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("node %s does not answer at %s: %w", who.Name, address, err))
+		case i >= 0:
+			errs = append(errs, runningError(c.Servers[i]))
+		case id.ServerID != who.ServerID || id.RaftAddress != who.RaftAddress:
+			errs = append(errs, fmt.Errorf("node %s asks as %s with the raft address %s, but %s is that of %s with %s: check --http-advertise and --raft-advertise",
+				who.Name, who.ServerID, who.RaftAddress, address, id.ServerID, id.RaftAddress))
+		default:
+			return nil
 		}
 	}
-	if id.ServerID != who.ServerID || id.RaftAddress != who.RaftAddress {
-		return fmt.Errorf("node %s asks as %s with the raft address %s, but %s, %s, is that of %s with %s: "+
-			"check --http-advertise and --raft-advertise", who.Name, who.ServerID, who.RaftAddress, address, source, id.ServerID, id.RaftAddress)
+	if len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("the address of node %s is not known", who.Name))
 	}
-	return nil
+	return fmt.Errorf("%w; %s", errors.Join(errs...), advice)
 }
 
 // runningError refuses a node because a server of its name runs.
@@ -139,40 +205,34 @@ func runningError(s raft.Server) error {
 // isGone returns an error if it cannot be known whether s still runs.
 func (n *Members) isGone(ctx context.Context, s raft.Server, who Identity) error {
 	name := NodeName(s.ID)
-	running := runningError(s)
 	sameAddress := string(s.Address) == who.RaftAddress
-	address := n.peers.HTTP(name)
 	switch {
 	case s.ID == n.cfg.ID:
-		return running
+		return runningError(s)
 	case name != who.Name:
 		return fmt.Errorf("raft address %s belongs to node %s: give %s an address of its own", s.Address, name, who.Name)
-	case address == "" && sameAddress:
-		return fmt.Errorf("cannot check whether %s still runs, because node %s is not in the leader's --peers: restart the "+
-			"nodes of the cluster with it in their --peers, one by one", s.ID, name)
 	}
-	if address != "" {
-		id, err := n.peers.Ask(ctx, address)
+	err := fmt.Errorf("its address is not known: osqueue cluster add %s HOST:PORT", name)
+	for _, address := range n.peers.places(name) {
+		var id Identity
+		id, err = n.peers.Ask(ctx, address)
 		switch {
 		case err == nil && id.ServerID == string(s.ID):
-			return running
+			return runningError(s)
 		case err == nil && id.ServerID == who.ServerID:
 			return nil
-		case sameAddress:
-			return fmt.Errorf("cannot check whether %s still runs: its address in --peers, %s, does not answer as it or as %s: "+
-				"%w",
-				s.ID, address, who.ServerID, err)
+		case err == nil:
+			err = fmt.Errorf("%s answers as %s", address, id.ServerID)
 		}
 	}
-	if n.do.Quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
-		return running
+	switch {
+	case sameAddress:
+		return fmt.Errorf("cannot check whether %s still runs: %w", s.ID, err)
+	case n.mayRun(s.ID):
+		return runningError(s)
 	}
 	return nil
 }
-
-// silenceMax returns how long a server that is to be replaced must not have answered the
-// leader.
-func (n *Members) silenceMax() time.Duration { return max(10*n.cfg.HeartbeatTimeout, 2*time.Second) }
 
 // catchUpSlack is how many entries a new node may lag when it gets its vote.
 const catchUpSlack = 64
@@ -201,22 +261,6 @@ const (
 // ErrRemoved means that the node was removed from the cluster.
 var ErrRemoved = errors.New("this node was removed from the cluster: if another node has replaced it, leave it stopped; to " +
 	"join again, delete its data directory and start it")
-
-// Remove removes all servers with the name of a node from the configuration, and returns their
-// ids. This node must lead.
-func (n *Members) Remove(ctx context.Context, name string) ([]string, error) {
-	removed := []string{}
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		if NodeName(s.ID) != name {
-			continue
-		}
-		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
-			return removed, fmt.Errorf("remove %s: %w", s.ID, err)
-		}
-		removed = append(removed, string(s.ID))
-	}
-	return removed, nil
-}
 
 // watch ends the node once it is no longer a member. It starts when the node
 // has a vote.

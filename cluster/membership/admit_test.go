@@ -19,11 +19,11 @@ func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
 	}))
 	defer follower.Close()
 	named := []Peer{{Name: "n1", HTTP: "127.0.0.1:1"}, {Name: "n2", HTTP: follower.Listener.Addr().String()}}
-	leader := &Members{cfg: Config{ID: "n1~a"}, peers: NewPeers("n1", named, follower.Client())}
+	leader := &Members{cfg: Config{ID: "n1~a"}, peers: NewPeers("n1", named, follower.Client()), do: noRecords}
 	who := Identity{Name: "n9", ServerID: "n9~new", RaftAddress: "10.0.0.9:7080"}
 	for name, says := range map[string]string{
 		"n8": "belongs to node n8: give n9 an address of its own",
-		"n9": "n9 is not in the leader's --peers",
+		"n9": "cannot check whether n9~old still runs: its address is not known: osqueue cluster add n9 HOST:PORT",
 	} {
 		old := raft.Server{ID: raft.ServerID(name + "~old"), Address: raft.ServerAddress(who.RaftAddress)}
 		if err := leader.isGone(t.Context(), old, who); err == nil || !strings.Contains(err.Error(), says) {
@@ -37,22 +37,25 @@ func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
 	}
 }
 
-// A new node that does not answer at its address is told where the address comes from, and so
-// what to change.
-func TestAdviceForAnAddressThatDoesNotAnswer(t *testing.T) {
+// noRecords are the effects of a cluster whose members were never changed by command.
+var noRecords = Effects{Admitted: func(string) (Admission, bool) { return Admission{}, false }}
+
+// A node that nobody has named, or that does not answer at its address, is told the command that is right.
+func TestAdviceForANodeThatIsNotExpected(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	address := closed.Listener.Addr().String()
 	peers := NewPeers("n1", []Peer{{Name: "n1", HTTP: "127.0.0.1:1"}, {Name: "n2", HTTP: address}}, http.DefaultClient)
-	peers.Joined(func(name string) string { return map[string]string{"n4": address}[name] })
-	leader := &Members{cfg: Config{ID: "n1~a"}, peers: peers}
+	admitted := map[string]Admission{"n4": {Name: "n4", HTTP: address}}
+	peers.Admitted(func(name string) string { return admitted[name].HTTP }, func() []Peer { return nil })
+	leader := &Members{cfg: Config{ID: "n1~a"}, peers: peers, do: Effects{Admitted: func(name string) (Admission, bool) { a, ok := admitted[name]; return a, ok }}}
 	for name, want := range map[string]string{
-		"n2": "its address in the leader's --peers; to move it, first restart",
-		"n4": "the address in its join token; start it with this --http-addr",
-		"n5": "make a join token for it (osqueue cert join-token)",
+		"n2": "node n2 does not answer at " + address,
+		"n4": "if it has another address, say so: osqueue cluster add n4 10.0.0.4:8080",
+		"n5": "node n5 is neither a member nor admitted: check its --name, or admit it: osqueue cluster add n5 10.0.0.4:8080",
 	} {
-		err := leader.expected(t.Context(), raft.Configuration{}, Identity{Name: name, ServerID: name + "~x"})
+		err := leader.expected(t.Context(), servers("n1~a", "n2~b"), Identity{Name: name, ServerID: name + "~x", HTTPAddress: "10.0.0.4:8080"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -28,7 +28,7 @@ const (
 	formRetry = 250 * time.Millisecond
 )
 
-// form runs until this node has a vote in a cluster.
+// form runs until this node has a vote in a cluster, or is a member that stays without one.
 func (n *Members) form(ctx context.Context) {
 	var told limit.Repeats
 	for {
@@ -49,10 +49,12 @@ func (n *Members) form(ctx context.Context) {
 }
 
 // tryForm asks the peers once for their identity, and bootstraps or asks to join if that
-// is due. It returns true when this node has a vote or has bootstrapped, and an error
+// is due. It returns true when this node is a full member or has bootstrapped, and an error
 // that says why it waits.
 func (n *Members) tryForm(ctx context.Context) (done bool, err error) {
-	if Voter(n.raft.GetConfiguration().Configuration(), n.cfg.ID) {
+	config := n.raft.GetConfiguration().Configuration()
+	own, _ := find(config, n.cfg.ID)
+	if own.ID != "" && (own.Suffrage == raft.Voter || n.stays(n.cfg.Name) && string(own.Address) == n.cfg.RaftAddress) {
 		return true, nil
 	}
 	peers, err := n.peers.AskAll(ctx)
@@ -81,8 +83,8 @@ const (
 )
 
 // planFormation decides what a node without a vote does. peers are the identities of the
-// peers that answered, expected is the number of nodes in --peers. reason says why the
-// node waits.
+// peers that answered, expected is the number of nodes in --peers, or 0 if the node only joins.
+// reason says why the node waits.
 func planFormation(me Identity, peers []Identity, expected int) (plan formation, reason string) {
 	empty := 0
 	for _, p := range peers {
@@ -98,7 +100,10 @@ func planFormation(me Identity, peers []Identity, expected int) (plan formation,
 	if !me.Empty {
 		return formWait, "this node has a log in which it has no vote, and no other node that answers has a log: start the nodes of its cluster, or check --peers"
 	}
-	if missing := max(expected, 1) - 1 - len(peers); missing > 0 {
+	if expected == 0 {
+		return formWait, "this node only joins a cluster, because its --peers lack its name or have addresses without a name, and no node of a cluster answers"
+	}
+	if missing := expected - 1 - len(peers); missing > 0 {
 		return formWait, fmt.Sprintf("%d of the nodes named by --peers do not answer yet", missing)
 	}
 	return formBootstrap, ""

@@ -20,7 +20,9 @@ func TestPlanFormation(t *testing.T) {
 		reason   string
 	}{
 		"alone":                  {me, nil, 1, formBootstrap, ""},
-		"alone, no peers named":  {me, nil, 0, formBootstrap, ""},
+		"only joins, alone":      {me, nil, 0, formWait, "only joins"},
+		"only joins, all empty":  {me, []Identity{empty("n2")}, 0, formWait, "only joins"},
+		"only joins":             {me, []Identity{full("n2~b")}, 0, formJoin, ""},
 		"all empty":              {me, []Identity{empty("n2"), empty("n3")}, 3, formBootstrap, ""},
 		"one does not answer":    {me, []Identity{empty("n2")}, 3, formWait, "1 of the nodes"},
 		"nobody answers":         {me, nil, 3, formWait, "2 of the nodes"},

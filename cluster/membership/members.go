@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +24,10 @@ type Config struct {
 	HTTPAddress      string // that the other nodes and clients dial
 	FeatureLevel     uint32 // level to which the operator holds the cluster; 0: the highest of this release
 	HeartbeatTimeout time.Duration
-	Expected         int      // number of nodes in --peers
+	Expected         int      // number of nodes in --peers; 0: the node joins a cluster and forms none
 	Known            []string // names of nodes for which osqueue init has made certificates; may be empty
 	Clock            func() time.Time
+	Version          string // of the program
 	Peers            *Peers
 	Raft             *raft.Raft
 	Log              hclog.Logger
@@ -46,6 +48,9 @@ type Effects struct {
 	// Progress returns when a server answered the leader last (the zero time: never) and
 	// the index up to which it is known to have the log.
 	Progress func(id raft.ServerID) (heard time.Time, index uint64)
+	// Ask begins a round of requests, and Confirmed reports whether a server has answered one of it, or of a later one.
+	Ask       func() (round uint64)
+	Confirmed func(id raft.ServerID, round uint64) bool
 	// Quiet returns for how long a server has not answered this node as the leader of a
 	// term.
 	Quiet func(id raft.ServerID, term uint64) time.Duration
@@ -53,6 +58,14 @@ type Effects struct {
 	// which they are sent.
 	Move func(id raft.ServerID, from, to raft.ServerAddress)
 	At   func(id raft.ServerID, from raft.ServerAddress) raft.ServerAddress
+	// Admitted returns the record of a name in the applied state, and Admissions returns all. Admit
+	// stores records and Forget deletes one, through the log; they return the errors of a proposal.
+	Admitted   func(name string) (Admission, bool)
+	Admissions func() []Admission
+	Admit      func(ctx context.Context, records ...Admission) error
+	Forget     func(ctx context.Context, name string) error
+	// HandOver gives raft's leadership to another voter.
+	HandOver func(ctx context.Context, to raft.ServerID) error
 	// Removed ends the node, because it is no longer a member. Run calls it at most once.
 	Removed func(error)
 }
@@ -68,6 +81,8 @@ type Members struct {
 	named atomic.Bool                            // a peer's configuration contains this server
 	met   atomic.Pointer[map[raft.ServerID]bool] // members of the cluster, by its nodes in --peers; nil: not asked
 	unmet chan struct{}                          // signals Meet that a sender is unknown; capacity 1
+
+	changing sync.Mutex // held while this leader decides and makes one change of the members
 
 	// The next fields belong to the goroutine of Run.
 	minded time.Time          // when mind looked last
@@ -99,6 +114,7 @@ func (n *Members) Identity() Identity {
 		KnownLevel:  fsm.MaxLevel,
 		HoldLevel:   n.cfg.FeatureLevel,
 		ClockNs:     n.cfg.Clock().UnixNano(),
+		Version:     n.cfg.Version,
 		State:       sumText(n.do.State()),
 	}
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
@@ -116,7 +132,7 @@ func (n *Members) MayVote() bool {
 }
 
 // LeaderHTTP returns the HTTP address of raft's leader: the one that the leader
-// registered through the log, or else the one in --peers.
+// registered through the log, or else the one in its record or --peers.
 func (n *Members) LeaderHTTP() string {
 	_, id := n.raft.LeaderWithID()
 	if id == "" {
@@ -206,6 +222,7 @@ type Identity struct {
 	KnownLevel uint32 `json:"knownLevel"`          // highest feature level of the release
 	HoldLevel  uint32 `json:"holdLevel,omitempty"` // the level to which the operator holds the cluster; 0: none
 	ClockNs    int64  `json:"clockNs"`             // wall clock, ns since 1970; 0 on nodes that do not report it
+	Version    string `json:"version"`
 
 	State *SumText `json:"state,omitempty"` // the newest checksum of its state; nil: none
 }

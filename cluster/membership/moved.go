@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A voter may come back with its disk at another address. Raft's configuration still has the old
+// A member may come back with its disk at another address. Raft's configuration still has the old
 // one, so no node reaches it. It asks the leader to be moved: the leader checks that the operator
-// has named the new address in --peers and that the server answers there with its id, and changes
+// has named the new address (Add, or --peers) and that the server answers there with its id, and changes
 // the address in the configuration.
 //
-// If so many have moved that there is no leader, each node looks at --peers for the servers of the
+// If so many have moved that there is no leader, each node looks at --peers and the records for the servers of the
 // configuration. If all of them answer there with their ids, and nothing listens at an old
 // address, the node sends to the new ones. Raft then elects a leader as usual: the voters are the
 // same servers with the same logs, so nothing can be elected that could not be elected before.
@@ -40,11 +40,14 @@ func (n *Members) mind(ctx context.Context) {
 	n.minded = time.Now()
 	config := n.raft.GetConfiguration().Configuration()
 	own, _ := find(config, n.cfg.ID)
-	if own.Suffrage != raft.Voter || own.ID == "" {
+	if own.ID == "" {
 		return
 	}
 	if _, leader := n.raft.LeaderWithID(); leader == "" {
 		n.findMoved(ctx, config)
+	}
+	if n.raft.State() == raft.Leader {
+		n.correct(ctx, config)
 	}
 	was := own.Address
 	if string(was) == n.cfg.RaftAddress {
@@ -96,6 +99,40 @@ func (n *Members) findMoved(ctx context.Context, config raft.Configuration) {
 	}
 }
 
+// correct puts the address into the record of a member that answers at its address in --peers and not at
+// that of its record, which is of an earlier life of the cluster if the state comes from the bucket.
+func (n *Members) correct(ctx context.Context, config raft.Configuration) {
+	for _, s := range config.Servers {
+		name := NodeName(s.ID)
+		a, admitted := n.do.Admitted(name)
+		if !admitted {
+			continue
+		}
+		places := n.peers.places(name)
+		if s.ID == n.cfg.ID {
+			places = []string{n.cfg.HTTPAddress}
+		} else if len(places) == 1 {
+			continue
+		}
+		for _, address := range places {
+			id := n.Identity()
+			if s.ID != n.cfg.ID {
+				id, _ = n.peers.Ask(ctx, address) // one that does not answer has no id
+			}
+			if id.ServerID != string(s.ID) {
+				continue
+			}
+			if a.HTTP != address {
+				a.HTTP = address
+				if err := n.do.Admit(ctx, a); err != nil {
+					n.log.Debug("cannot correct the address of a node", "node", name, "error", err)
+				}
+			}
+			break
+		}
+	}
+}
+
 func (n *Members) listens(ctx context.Context, address raft.ServerAddress) bool {
 	ctx, cancel := context.WithTimeout(ctx, movedDial)
 	defer cancel()
@@ -107,8 +144,8 @@ func (n *Members) listens(ctx context.Context, address raft.ServerAddress) bool 
 	return err == nil
 }
 
-// move changes the address of a voter in the configuration. The voter must answer at its address
-// in --peers, and not at its configured one.
+// move changes the address of a member in the configuration. The member must answer at an address that
+// the operator has named, and not at its configured one.
 func (n *Members) move(ctx context.Context, config raft.Configuration, who Identity) error {
 	id, now := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
 	server, _ := find(config, id)
@@ -129,7 +166,13 @@ func (n *Members) move(ctx context.Context, config raft.Configuration, who Ident
 			return errMoved
 		}
 	}
-	if err := n.do.Await(ctx, n.raft.AddVoter(id, now, 0, changeTimeout)); err != nil {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if _, member := find(n.raft.GetConfiguration().Configuration(), id); !member {
+		return nil // it was removed since
+	}
+	// For a voter this changes the address only.
+	if err := n.do.Await(ctx, n.raft.AddNonvoter(id, now, 0, changeTimeout)); err != nil {
 		return err
 	}
 	n.log.Warn("a server has moved", "server", id, "from", was, "to", now)

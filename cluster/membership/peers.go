@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,41 +26,76 @@ import (
 
 // Peer is the name of a node and the address of its HTTP API.
 type Peer struct {
-	Name string
-	HTTP string // host:port
+	Name string // "": a contact, which may be any node of the cluster
+	HTTP string // host:port, or of a contact the name of an SRV record behind SRVPrefix
 }
 
-// Peers calls the nodes that --peers names. It needs no raft. Safe for concurrent use.
+// SRVPrefix marks the name of an SRV record. The nodes at its targets are contacts.
+const SRVPrefix = "srv:"
+
+// Peers calls the nodes that --peers or the state names. It needs no raft. Safe for concurrent use.
 type Peers struct {
-	self   string
-	named  []Peer
-	client *http.Client
-	joined func(name string) string // address of a node that has joined with a token, or ""
+	self     string
+	named    []Peer
+	client   *http.Client
+	admitted func(name string) string // address in the record of a node, or ""
+	all      func() []Peer            // the addresses in all records
 }
 
 // NewPeers returns the peers of the node self. named may contain the node itself.
 func NewPeers(self string, named []Peer, client *http.Client) *Peers {
-	return &Peers{self: self, named: named, client: client, joined: func(string) string { return "" }}
+	return &Peers{self: self, named: named, client: client, admitted: func(string) string { return "" }, all: func() []Peer { return nil }}
 }
 
-// Joined sets the function that returns the address of a node which has joined with a token, or
-// "". It must be called before all methods but Seed and AskAll.
-func (p *Peers) Joined(address func(name string) string) { p.joined = address }
+// Admitted sets the functions that return the address in the record of a node, or "", and those
+// in all records. It must be called before all methods but Seed and AskAll.
+func (p *Peers) Admitted(address func(name string) string, all func() []Peer) {
+	p.admitted, p.all = address, all
+}
 
-// HTTP returns the HTTP address of a peer by name, or "" if it is neither listed nor has joined
-// with a token.
+// HTTP returns the HTTP address of a node by name: that of its record, or else that of --peers, or "".
 func (p *Peers) HTTP(name string) string {
+	if places := p.places(name); len(places) > 0 {
+		return places[0]
+	}
+	return ""
+}
+
+// places returns the addresses at which the operator says that a node is.
+func (p *Peers) places(name string) (out []string) {
+	if a := p.admitted(name); a != "" {
+		out = append(out, a)
+	}
 	for _, peer := range p.named {
-		if peer.Name == name {
-			return peer.HTTP
+		if peer.Name == name && !slices.Contains(out, peer.HTTP) {
+			out = append(out, peer.HTTP)
 		}
 	}
-	return p.joined(name)
+	return out
 }
 
-// Named reports whether --peers names a node.
-func (p *Peers) Named(name string) bool {
-	return slices.ContainsFunc(p.named, func(peer Peer) bool { return peer.Name == name })
+// everybody returns all addresses but this node's own. err says which SRV records cannot be resolved.
+func (p *Peers) everybody(ctx context.Context) (out []Peer, err error) {
+	var errs []error
+	for _, peer := range append(p.all(), p.named...) {
+		switch record, isSRV := strings.CutPrefix(peer.HTTP, SRVPrefix); {
+		case peer.Name == p.self:
+		case isSRV:
+			_, targets, err := net.DefaultResolver.LookupSRV(ctx, "", "", record)
+			errs = append(errs, err)
+			for _, t := range targets {
+				out = append(out, Peer{HTTP: net.JoinHostPort(strings.TrimSuffix(t.Target, "."), strconv.Itoa(int(t.Port)))})
+			}
+		default:
+			out = append(out, peer)
+		}
+	}
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(out, func(peer Peer) bool {
+		again := seen[peer.HTTP]
+		seen[peer.HTTP] = true
+		return again
+	}), errors.Join(errs...)
 }
 
 // refusedError is an answer with a status other than 2xx.
@@ -76,31 +114,30 @@ func Refused(host, status string, body []byte) error {
 	return &refusedError{text: fmt.Sprintf("%s answers %s: %s", host, status, r.Message), leader: r.Leader}
 }
 
-// AskAll asks all other nodes of --peers for their identity, in parallel. It returns
-// the identities of those that answered, and an error that names the others.
+// AskAll asks all other nodes of --peers and of the records for their identity, in parallel. It returns
+// the identities of those that answered, each once, and an error that names the others.
 func (p *Peers) AskAll(ctx context.Context) ([]Identity, error) {
-	answers := make([]Identity, len(p.named))
-	errs := make([]error, len(p.named))
+	all, err := p.everybody(ctx)
+	answers, errs := make([]Identity, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, peer := range p.named {
-		if peer.Name == p.self {
-			continue
-		}
+	for i, peer := range all {
 		wg.Go(func() {
 			answers[i], errs[i] = p.Ask(ctx, peer.HTTP)
-			if errs[i] == nil && answers[i].Name != peer.Name {
-				errs[i] = fmt.Errorf("the node at %s has the name %q, not %q: give every node the same --peers", peer.HTTP, answers[i].Name, peer.Name)
+			if errs[i] == nil && peer.Name != "" && answers[i].Name != peer.Name {
+				errs[i] = fmt.Errorf("the node at %s has the name %q, not %q: check --peers, or osqueue cluster ls", peer.HTTP, answers[i].Name, peer.Name)
 			}
 		})
 	}
 	wg.Wait()
 	var peers []Identity
-	for i, peer := range p.named {
-		if peer.Name != p.self && errs[i] == nil {
-			peers = append(peers, answers[i])
+	for i := range all {
+		who := answers[i]
+		known := slices.ContainsFunc(peers, func(o Identity) bool { return o.ServerID == who.ServerID })
+		if errs[i] == nil && who.Name != p.self && !known {
+			peers = append(peers, who)
 		}
 	}
-	return peers, errors.Join(errs...)
+	return peers, errors.Join(append(errs, err)...)
 }
 
 // Ask returns the identity of the node at an HTTP address.
@@ -172,7 +209,7 @@ type SeedOptions struct {
 // Seed writes the state in the bucket as the first snapshot in the data directory of a new node,
 // if the cluster of a peer wrote it. If that fails, Seed only logs the reason.
 func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
-	if len(p.named) < 2 {
+	if len(p.named) == 0 || len(p.named) == 1 && p.named[0].Name == p.self {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)

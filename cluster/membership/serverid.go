@@ -31,11 +31,24 @@ func HasID(dir string) bool {
 // LoadID returns the server id in a data directory. If there is none, it creates one as
 // NewID does. It returns an error if the directory belongs to a node of another name.
 func LoadID(dir, name string, before func(raft.ServerID) error) (raft.ServerID, error) {
-	path := filepath.Join(dir, instanceFile)
-	data, err := os.ReadFile(path)
+	id, err := ReadID(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return NewID(dir, name, before)
 	}
+	if err != nil {
+		return "", err
+	}
+	if NodeName(id) != name {
+		return "", fmt.Errorf("the data directory %s belongs to node %q, not to %q: give the right --name or another --data",
+			dir, NodeName(id), name)
+	}
+	return id, nil
+}
+
+// ReadID returns the server id in a data directory that has one.
+func ReadID(dir string) (raft.ServerID, error) {
+	path := filepath.Join(dir, instanceFile)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the node's identity: %w", err)
 	}
@@ -43,10 +56,6 @@ func LoadID(dir, name string, before func(raft.ServerID) error) (raft.ServerID, 
 	if !ok {
 		return "", fmt.Errorf("%s is damaged: it must contain NAME~INSTANCE; restore the file from a copy, or move the data "+
 			"directory away and start the node, which then rejoins the cluster", path)
-	}
-	if NodeName(id) != name {
-		return "", fmt.Errorf("the data directory %s belongs to node %q, not to %q: give the right --name or another --data",
-			dir, NodeName(id), name)
 	}
 	return id, nil
 }

@@ -97,6 +97,13 @@ func (o *Outbound) Ask() (round uint64) {
 	return o.round
 }
 
+// Confirmed reports whether a server has answered a request of a round, or of a later one.
+func (o *Outbound) Confirmed(id raft.ServerID, round uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.confirmed[id] >= round
+}
+
 // AppendEntries implements raft.Transport. A request without entries is a heartbeat.
 // AppendEntries sends only the entries that fit into one request and removes the others
 // from args: raft continues after the last entry that is in args when the call returns. An answer

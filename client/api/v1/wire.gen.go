@@ -31,6 +31,9 @@ const (
 	PathHooks   = "/v1/hooks" // GET: List the webhooks, by name
 	// GET: Show the newest entries of the audit log of the asked node
 	PathAudit = "/v1/audit"
+	PathDrain = "/v1/drain" // POST: Stop the asked node in order
+	// GET: List the members of the cluster, as the leader sees them; POST: Admit a node to the cluster
+	PathMembers = "/v1/members"
 	// GET: List the access tokens, by id; POST: Make an access token
 	PathTokens  = "/v1/tokens"
 	PathEvents  = "/v1/events"        // GET: Follow the events
@@ -84,8 +87,11 @@ const (
 	ActionTest    = "test"    // POST: Send an event of the kind hook.test
 	// GET: Show the oldest events in the outbox, and the last attempts
 	ActionDeliveries = "deliveries"
-	ActionRotate     = "rotate" // POST: Replace an access token
-	ActionWait       = "wait"   // GET: Wait until an LSN is safe, or applied
+	ActionPromote    = "promote" // POST: Give a node without a vote a vote
+	ActionDemote     = "demote"  // POST: Take a node's vote; it stays a member
+	ActionLead       = "lead"    // POST: Give the leadership to a node
+	ActionRotate     = "rotate"  // POST: Replace an access token
+	ActionWait       = "wait"    // GET: Wait until an LSN is safe, or applied
 )
 
 // Parameters of queries.
@@ -96,6 +102,7 @@ const (
 	// 503 and `rebuilding`: ask again. One that the bucket does not have is 404 with `not_kept`;
 	// `/v1/past` lists what it has.
 	ParamAt        = "at"
+	ParamForce     = "force"     // Remove the node while it runs
 	ParamOverlapMs = "overlapMs" // How long the token stays valid, in ms
 	// Only this instance: its jobs return to the queue, and the worker leaves the list unless another
 	// instance has registered since
@@ -3125,6 +3132,49 @@ type HookEventData struct {
 	Actor string `json:"actor,omitzero"`
 }
 
+// Draining is the answer to POST /v1/drain.
+type Draining struct {
+	Node string `json:"node"`
+	Pid  int    `json:"pid"` // Of the process that ends
+}
+
+// NewMember is the body of POST /v1/members.
+type NewMember struct {
+	Name     string `json:"name"`              // Its `--name`
+	Address  string `json:"address"`           // host:port of its HTTP API
+	NonVoter bool   `json:"nonVoter,omitzero"` // It stays without a vote
+}
+
+// MemberChanged is the answer to a change of the members.
+type MemberChanged struct {
+	Done string `json:"done"` // What holds, as a sentence
+	// The addresses of all members, as a value of `--peers`
+	Peers string `json:"peers"`
+}
+
+// MemberList is the answer to GET /v1/members.
+type MemberList struct {
+	Members []Member `json:"members"`
+}
+
+// Member is a node of the cluster, or one that is admitted to it.
+type Member struct {
+	Name string `json:"name"`
+	// nonVoter: it stays without a vote; joining: it gets one when it has the log; admitted: it has
+	// not come
+	State       string `json:"state"`
+	Leader      bool   `json:"leader"`
+	ServerID    string `json:"serverId,omitzero"`
+	HTTPAddress string `json:"httpAddress,omitzero"`
+	RaftAddress string `json:"raftAddress,omitzero"`
+	// How long ago it answered the leader; absent: it has not, or leads
+	LastContactMs *int64 `json:"lastContactMs,omitzero"`
+	// How many log entries it lacks, as far as the leader knows
+	Lag     *uint64 `json:"lag,omitzero"`
+	Version string  `json:"version,omitzero"` // Its release; absent until it has told the leader
+	Level   uint32  `json:"level,omitzero"`   // The highest feature level that its release knows
+}
+
 // NewToken is the body of POST /v1/tokens. Only an admin can make tokens.
 type NewToken struct {
 	Role   string   `json:"role"`
@@ -3613,7 +3663,14 @@ type Peer struct {
 	RaftAddress string `json:"raft_address"`
 	HTTPAddress string `json:"http_address,omitzero"`
 	Voter       bool   `json:"voter"`
-	Leader      bool   `json:"leader"` // Raft's
+	// It stays without a vote. A member that is neither `voter` nor `non_voter` gets a vote when it
+	// has the log
+	NonVoter bool `json:"non_voter,omitzero"`
+	Leader   bool `json:"leader"` // Raft's
+	// Its release; absent until it has told the asked node
+	Version string `json:"version,omitzero"`
+	// The highest feature level that its release knows; absent as version
+	KnownLevel uint32 `json:"known_level,omitzero"`
 	// How long ago it answered the leader; only on raft's leader, and not for itself
 	LastContactMs *int64 `json:"last_contact_ms,omitzero"`
 	// The newest log entry that the leader knows it to have; only on raft's leader, and not for itself
@@ -3731,6 +3788,7 @@ const (
 	TagForbidden         = "forbidden"            // 403: the token does not allow it
 	TagRateLimited       = "rate_limited"         // 429: the token makes too many requests, or follows too many logs
 	TagLevel             = "feature_level"        // 409: not all nodes know the request yet
+	TagMembers           = "members"              // 409: the members of the cluster do not allow the change
 	TagBadRequest        = "bad_request"          // 400: the body or the query is wrong; detail says where
 	TagUnknownMember     = "unknown_member"       // 400: a field or parameter that is not known
 	TagTooLarge          = "too_large"            // 413

@@ -46,7 +46,7 @@ var statusChecks = []doctorCheck{
 	{"states differ", whereStatus(func(s *v1.Status) string { return s.StateError }), "stop the node that differs, and delete its data directory (docs/operations/recovery.md, States differ)"},
 	{"snapshot damaged", whereStatus(snapshotDamaged), "none is needed if the next snapshot replaces it within a minute; else replace the disk of {}"},
 	{"inbox fails", whereStatus(inboxFails), "let the leader list and delete below inbox/ in the bucket: its log has the error"},
-	{"even votes", evenVotes, "add a node, or remove one: osqueue cert revoke NAME (docs/operations/members.md)"},
+	{"even votes", evenVotes, "osqueue cluster add, osqueue cluster remove or osqueue cluster demote (docs/operations/members.md)"},
 }
 
 // nodeChecks are about the nodes and the way to them.
@@ -60,7 +60,7 @@ var nodeChecks = []doctorCheck{
 	{"figures missing", figuresMissing, "run osqueue doctor again; if it stays, read the log of {}"},
 	{"another cluster", anotherCluster, "take {} out of --servers and the context, or start it with --bucket and --peers of this cluster"},
 	{"member silent", memberSilent, "open --raft-addr of {} to the other nodes, and check its --raft-advertise"},
-	{"member without address", memberWithoutAddress, "start {} with the --peers of the others; if it is gone for good: osqueue cert revoke {}"},
+	{"member without address", memberWithoutAddress, "start {} with the --peers of the others; if it is gone for good: osqueue cluster remove {}"},
 	{"no vote", noVote, "wait until {} has the log of the leader; if it does not get there, read its log (docs/operations/members.md)"},
 	{"member behind", memberBehind, "look for a slow disk or network of {}"},
 	{"clock wrong", clockWrong, "run NTP on {} and on the leader: timedatectl set-ntp true"},
@@ -204,10 +204,15 @@ func evenText(nodes []client.NodeStatus) string {
 			n++
 		}
 	}
+	return evenVoters(n)
+}
+
+// evenVoters describes n voters; "": n is odd, or unknown.
+func evenVoters(n int) string {
 	if n == 0 || n%2 == 1 {
 		return ""
 	}
-	return fmt.Sprintf("%d nodes vote, which survives no more losses than %d", n, n-1)
+	return fmt.Sprintf("%d nodes vote, which survives no more losses than %d: add a node, or remove one (osqueue cluster add, remove)", n, n-1)
 }
 
 func noLeader(s *snapshot) []finding {

@@ -28,6 +28,6 @@ import (
 func Commands(g *view.Globals) []*cobra.Command {
 	return []*cobra.Command{
 		newInitCommand(g), newJoinCommand(g), g.Watch(newStatusCommand(g)), newCertCommand(g), newTokenCommand(g), newKeyCommand(g),
-		newContextCommand(g), newUICommand(g), newAuditCommand(g), newDoctorCommand(g), newDebugCommand(g),
+		newContextCommand(g), newUICommand(g), newClusterCommand(g), newNodeCommand(g), newAuditCommand(g), newDoctorCommand(g), newDebugCommand(g),
 	}
 }

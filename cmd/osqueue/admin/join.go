@@ -296,8 +296,8 @@ func showJoined(g *view.Globals, name string, done enroll.Joined) error {
 	answer := map[string]string{"node": name, "ca": f.CA, "cert": f.Cert, "key": f.Key, "peers": done.Peers, "http": done.HTTP, "raft": done.Raft, "bucket": done.Bucket}
 	return g.Print(answer, `made %[1]s, %[2]s and %[3]s
 
-Start the node; DIR is an empty directory. The other nodes need no restart; add it to their --peers
-when they restart. An even number of nodes survives no more losses than one node less:
+Start the node; DIR is an empty directory. The other nodes need no restart. An even number of
+nodes survives no more losses than one node less:
 
   osqueue serve --security=on --name %[4]s --data DIR --bucket %[7]s \
     --http-addr %[6]s --raft-addr %[8]s \

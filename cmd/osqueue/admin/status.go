@@ -31,7 +31,8 @@ PENDING jobs wait for their time or for a worker. With -o wide there is more: FL
 newest entry that the node knows to be in the bucket, BLOCKED jobs wait for other jobs. The
 second table has the members of the cluster as the leader sees them: CONTACT is the time since
 the member last answered, none if it has not answered this leader, LOG its newest log entry,
-CLOCK the lead of its wall clock over the leader's. The lines below show the state and the
+CLOCK the lead of its wall clock over the leader's. VOTE is joining until the member has the
+log, and no if it stays without a vote. -o wide adds its release and the highest feature level. The lines below show the state and the
 cost of the bucket. Members and bucket need a token that may read. The exit status is 1 if
 there is no leader.
 
@@ -271,7 +272,7 @@ func hostOf(server string) string {
 }
 
 // memberColumns is the header above memberRows.
-var memberColumns = view.Columns("MEMBER", "+INSTANCE", "VOTE", "RAFT ADDRESS", "+HTTP ADDRESS", "CONTACT", "LOG", "CLOCK")
+var memberColumns = view.Columns("MEMBER", "+INSTANCE", "VOTE", "RAFT ADDRESS", "+HTTP ADDRESS", "CONTACT", "LOG", "CLOCK", "+VERSION", "+LEVEL")
 
 // members returns the members of the cluster as the leader sees them, and whether there is one.
 // Without a leader, it uses the first node that answers.
@@ -293,13 +294,17 @@ func memberRows(nodes []client.NodeStatus) [][]string {
 	var rows [][]string
 	for _, p := range list {
 		_, instance, _ := strings.Cut(p.ServerID, "~")
-		vote := "no"
-		if p.Voter {
+		vote := "joining"
+		switch {
+		case p.Voter:
 			vote = "yes"
+		case p.NonVoter:
+			vote = "no"
 		}
 		rows = append(rows, []string{
 			p.Name, view.OrDash(instance), vote, view.OrDash(p.RaftAddress), view.OrDash(p.HTTPAddress),
 			contactText(p.LastContactMs, leads && !p.Leader), orDash(p.LogIndex, indexText), orDash(p.ClockOffsetMs, offsetText),
+			view.OrDash(p.Version), levelText(p.KnownLevel),
 		})
 	}
 	return rows

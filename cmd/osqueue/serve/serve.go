@@ -32,7 +32,8 @@ that most clusters need.
 The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts if nothing
 else has a setting: docs/migrating.md lists it.
 
-SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
+SIGTERM, Ctrl-C and osqueue node drain stop the node gracefully: leadership is handed over
+first. systemd is told when the node serves and that it lives (Type=notify, WatchdogSec).
 SIGHUP, and a change of the file of --config or --roles-file, let the node read its
 settings again: it applies those that can change while it runs, and logs which ones need
 a restart. SIGHUP also opens the file of --audit-log again. osqueue config check serve

@@ -37,6 +37,7 @@ import (
 // server is a running node with all its parts, in the order of their start.
 type server struct {
 	log        hclog.Logger
+	drain      *core.Drain
 	bucket     storage.Bucket
 	prove      func(context.Context) error // nil: the bucket has been probed
 	node       *cluster.Node
@@ -88,7 +89,9 @@ func (o *serveOptions) completeHosts() (err error) {
 		o.hosts.Add(address)
 	}
 	for _, p := range o.node.Peers {
-		o.hosts.Add(p.HTTP)
+		if p.Name != "" {
+			o.hosts.Add(p.HTTP)
+		}
 	}
 	return nil
 }
@@ -190,7 +193,7 @@ const (
 // assemble starts everything except the HTTP server. It opens the listener first: a port
 // in use is the most common mistake, and at that moment nothing has happened yet.
 func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*server, error) {
-	s := &server{log: o.node.Logger, inflight: budget, scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
+	s := &server{log: o.node.Logger, drain: core.NewDrain(), inflight: budget, scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
 	metrics := o.newRegistry()
 	for _, w := range o.warnings() {
 		s.log.Warn(w)
@@ -237,6 +240,8 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 		Security:        s.securityOfAPI(o),
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
 		Hooks:           sender,
+		Members:         s.node.Members(),
+		Drain:           s.drain,
 		Inbox:           func() v1.Inbox { return v1.Inbox(box.Stats()) },
 		Backend:         s.node,
 		Metrics:         metrics,
@@ -324,8 +329,10 @@ func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 	var failure error
 	select {
 	case <-ctx.Done():
-		s.log.Info("stopping")
-		failure = s.stepDown()
+		failure = s.leave()
+	case <-s.drain.Began():
+		guard.within(stopLimit)
+		failure = s.leave()
 	case failure = <-s.node.Fatal():
 	case failure = <-unsafe:
 	case failure = <-served:
@@ -351,6 +358,13 @@ func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 	shutdown := s.api.Shutdown(stop)
 	s.past.Close()
 	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.closeAudit(), s.tracer.Close(stop))
+}
+
+// leave makes the node not ready, and hands leadership over.
+func (s *server) leave() error {
+	s.log.Info("stopping")
+	s.drain.Begin()
+	return s.stepDown()
 }
 
 // stepDown hands leadership over. It returns early, with the error, if a fatal error

@@ -71,7 +71,7 @@ func (o *serveOptions) settings() []group {
 			{"name", &c.Name, "name of this node, unique in the cluster"},
 			{"data", &c.DataDir, "directory for the raft log, snapshots and identity"},
 			{"bucket", &o.bucket, "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://"},
-			{"peers", &o.peers, "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)"},
+			{"peers", &o.peers, "the nodes that form a new cluster as name=host:port of the HTTP API, comma separated, the same on each; to join a cluster, any of its addresses, also host:port or srv:RECORD without a name (default: this node alone)"},
 		}},
 		{title: "Addresses", shown: []setting{
 			{"http-addr", &o.httpAddr, "host:port of the HTTP API"},

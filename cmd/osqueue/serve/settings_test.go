@@ -259,7 +259,6 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --cors-origins dash.test":                                   "is not an origin",
 		"--bucket mem:// --ws-message-limit 0":                                       "between 1 and 8388608",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "osqueue init",
-		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
 		got := clitest.Tree(Commands).Command(t).Run(append([]string{"serve"}, strings.Fields(line)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {

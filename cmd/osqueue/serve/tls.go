@@ -205,13 +205,19 @@ var enrollFigures = []figure[enroll.Figures]{
 func siteOf(c *cluster.Config, bucket string) enroll.Site {
 	addresses := []string{c.HTTPAdvertise}
 	named := make([]string, 0, len(c.Peers))
+	self := false
 	for _, p := range c.Peers {
-		named = append(named, p.Name+"="+p.HTTP)
-		if p.Name != c.Name {
-			addresses = append(addresses, p.HTTP)
+		if p.Name == "" {
+			continue
 		}
+		named = append(named, p.Name+"="+p.HTTP)
+		if p.Name == c.Name {
+			self = true
+			continue
+		}
+		addresses = append(addresses, p.HTTP)
 	}
-	if len(named) == 0 {
+	if !self {
 		named = append(named, c.Name+"="+c.HTTPAdvertise)
 	}
 	return enroll.Site{Addresses: addresses, Peers: strings.Join(named, ","), Raft: cmp.Or(c.RaftAdvertise, c.RaftAddr), Bucket: bucket}

@@ -29,7 +29,7 @@
 //	join/ID    the token: hash of the secret, name, hosts, address, lifetime of the certificate
 //	key/ID     the public key that has used it
 //	cert/ID    the certificate
-//	peer/NAME  the HTTP address of a node that has joined, as if it were in --peers
+//	peer/NAME  the HTTP address of a node that may be a member (osqueue cluster add writes it, too)
 //
 // Renewals have the same records, with n.NAME as their id. The certificate by which the node is
 // known takes the place of the secret, and the hosts are those of that certificate.

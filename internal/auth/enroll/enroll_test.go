@@ -179,7 +179,7 @@ func TestJoin(t *testing.T) {
 	if info, err := os.Stat(done.Files.Key); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key has the mode %v (%v)", info.Mode(), err)
 	}
-	if got := PeerAddress(x.node.Token(PeerRecord("n4"))); got != "10.0.0.4:8080" {
+	if got := PeerOf(x.node.Token(PeerRecord("n4"))).HTTP; got != "10.0.0.4:8080" {
 		t.Errorf("the address of the new node is %q", got)
 	}
 	if want := "n1=" + x.address() + ",n4=10.0.0.4:8080"; done.Peers != want {
@@ -213,7 +213,7 @@ func TestJoin(t *testing.T) {
 	}
 	x.node.pass(DefaultTTL)
 	wantRefusal(t, "has expired", func() error { _, err := x.join(token, again+"x"); return err })
-	if PeerAddress(x.node.Token(PeerRecord("n4"))) == "" {
+	if PeerOf(x.node.Token(PeerRecord("n4"))).HTTP == "" {
 		t.Error("the address of the new node ended with its token")
 	}
 }

@@ -33,6 +33,7 @@ func isRenewal(id string) bool { return strings.HasPrefix(id, "n.") }
 const (
 	hostValue     = "host"
 	httpValue     = "http"
+	nonVoterValue = "nonvoter"
 	lifetimeValue = "lifetime" // ms
 	bytesValue    = "bytes"
 	pieceBytes    = 240
@@ -94,17 +95,49 @@ func drop(id string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}}
 }
 
-// PeerRecord returns the id of the record of a node that has joined with a token.
+// Peer is the record of a node that may be a member of the cluster.
+type Peer struct {
+	Name     string
+	HTTP     string // host:port; "": there is no record
+	NonVoter bool   // it stays without a vote
+}
+
+// PeerRecord returns the id of the record of a node.
 func PeerRecord(name string) string { return peerRecord + name }
 
-// PeerAddress returns the HTTP address in the record of a node that has joined with a token;
-// t may be nil.
-func PeerAddress(t *fsm.Token) string {
+// PeerOf returns the content of a record; t may be nil.
+func PeerOf(t *fsm.Token) Peer {
 	if t == nil {
-		return ""
+		return Peer{}
 	}
-	return value(t, httpValue)
+	return Peer{Name: t.Name, HTTP: value(t, httpValue), NonVoter: value(t, nonVoterValue) != ""}
 }
+
+// Peers returns all records of nodes.
+func Peers(v *fsm.View) (out []Peer) {
+	for t := range v.Tokens(peerRecord) {
+		if !strings.HasPrefix(t.Id, peerRecord) {
+			break
+		}
+		out = append(out, PeerOf(t))
+	}
+	return out
+}
+
+// PutPeer returns the mutations that store a record; old is the present one, or nil.
+func PutPeer(p Peer, old *fsm.Token) (ops []*fsmpb.Mutation) {
+	if old != nil {
+		ops = append(ops, DropPeer(p.Name))
+	}
+	texts := []string{httpValue + "=" + p.HTTP}
+	if p.NonVoter {
+		texts = append(texts, nonVoterValue+"=yes")
+	}
+	return append(ops, record(PeerRecord(p.Name), p.Name, sum([]byte(p.HTTP)), 0, texts))
+}
+
+// DropPeer returns the mutation that removes the record of a node.
+func DropPeer(name string) *fsmpb.Mutation { return drop(PeerRecord(name)) }
 
 // Request is a request for a certificate that has no answer yet.
 type Request struct {

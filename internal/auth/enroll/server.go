@@ -253,12 +253,12 @@ func samePort(host, of string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// peers returns the value of --peers with the nodes that have joined with a token.
+// peers returns the value of --peers with the nodes that have a record.
 func (s *Server) peers() string {
 	out := s.cfg.Site.Peers
-	for t := range s.cfg.Node.View().Tokens("") {
-		if name, ok := strings.CutPrefix(t.Id, peerRecord); ok && !strings.Contains(","+out, ","+name+"=") {
-			out += "," + name + "=" + PeerAddress(t)
+	for _, p := range Peers(s.cfg.Node.View()) {
+		if !strings.Contains(","+out, ","+p.Name+"=") {
+			out += "," + p.Name + "=" + p.HTTP
 		}
 	}
 	return out
@@ -440,10 +440,8 @@ func (s *Server) store(ctx context.Context, in Signed) error {
 	}
 	var ops []*fsmpb.Mutation
 	if address := value(join, httpValue); address != "" {
-		if s.cfg.Node.Token(PeerRecord(join.Name)) != nil {
-			ops = append(ops, drop(PeerRecord(join.Name)))
-		}
-		ops = append(ops, record(PeerRecord(join.Name), join.Name, sum([]byte(address)), 0, []string{httpValue + "=" + address}))
+		old := s.cfg.Node.Token(PeerRecord(join.Name))
+		ops = append(ops, PutPeer(Peer{join.Name, address, PeerOf(old).NonVoter}, old)...)
 	}
 	ops = append(ops, record(certRecord+in.ID, join.Name, sum(in.Certificate), join.ExpiresMs, putBytes(in.Certificate)))
 	code, err := s.propose(ctx, ops...)
