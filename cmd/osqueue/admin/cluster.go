@@ -26,7 +26,7 @@ and have the leader's log.`),
 		memberCommand(g, v1.ActionDemote, "Take a node's vote; it stays a member",
 			`Takes the vote of a node. It stays a member without a vote until it is promoted. The leader
 cannot be demoted: transfer the leadership first.`),
-		newClusterTransferCommand(g))
+		newClusterTransferCommand(g), newClusterRecoverCommand(g))
 	return cmd
 }
 
