@@ -333,7 +333,7 @@ func memberWithoutAddress(s *snapshot) []finding {
 
 func noVote(s *snapshot) []finding {
 	return s.whereMember(func(_ *v1.Status, p *v1.Peer) string {
-		if p.Voter {
+		if p.Voter || p.NonVoter {
 			return ""
 		}
 		return p.Name + " is a member without a vote"

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -324,6 +325,9 @@ func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 	reloading := view.Background(ctx, func(ctx context.Context) { r.run(ctx, s) })
 	defer reloading()
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
+	notify(s.log, daemon.SdNotifyReady)
+	watched := view.Background(ctx, s.watchdog)
+	defer watched()
 
 	patience := httpStopTimeout
 	var failure error
@@ -364,6 +368,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard, r *reloader) error {
 func (s *server) leave() error {
 	s.log.Info("stopping")
 	s.drain.Begin()
+	notify(s.log, daemon.SdNotifyStopping)
 	return s.stepDown()
 }
 
