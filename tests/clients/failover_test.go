@@ -78,3 +78,30 @@ func checkOnce(t *testing.T, c *cluster.Cluster, w *worker) {
 		t.Errorf("%d jobs are there and %d were begun, want %d", jobs, len(times), failoverJobs)
 	}
 }
+
+// All nodes are restarted in turn while one program submits jobs and another runs them: no call fails.
+func TestRollingRestart(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		w := l.workerOf(t, c, "w")
+		producer := start(t, "producer", l.desk(t), []string{servers(c), "N=" + strconv.Itoa(failoverJobs)}, l.interpreter, "producer"+l.extension)
+		for i, n := range c.Nodes {
+			eventually(t, "more jobs", func() error {
+				if got := strings.Count(producer.out.String(), "\n"); got < (i+1)*failoverJobs/8 {
+					return fmt.Errorf("%d jobs", got)
+				}
+				return nil
+			})
+			if err := n.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			n.Start()
+			eventually(t, n.Name+" to be ready", func() error { return c.Client.Ready(c.Context(time.Second), n.HTTP) })
+		}
+		producer.ended(time.Minute)
+		for _, id := range strings.Fields(producer.out.String()) {
+			ending(t, c, id)
+		}
+		checkOnce(t, c, w)
+	})
+}
