@@ -147,6 +147,9 @@ func TestARevokedNodeIsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Wipe()
+	if _, err := c.Client.AddMember(c.Context(longPatience), newMember(n, n.HTTP)); err != nil {
+		t.Fatal(err)
+	}
 	n.Start()
 	follows(c, n)
 }

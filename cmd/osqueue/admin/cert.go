@@ -280,8 +280,8 @@ the leader reaches closes the connections of the revoked node. The command needs
 of the role admin.
 
 The cluster has one voter less until another node takes the place. To let the node back
-in, issue a new certificate (osqueue cert renew NODE), delete its data directory and
-start it.`,
+in, issue a new certificate (osqueue cert renew NODE), admit it (osqueue cluster add),
+delete its data directory and start it.`,
 		Example: `  osqueue cert revoke n2 --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes {
