@@ -63,13 +63,11 @@ func (r *recovery) run(ctx context.Context, dirs []string) error {
 	}
 	log := hclog.New(&hclog.LoggerOptions{Name: "recover", Level: hclog.Warn, Output: r.g.Err})
 	rows := [][]string{{"DISK", "NODE", "LSN", "MEMBERS", "RUNNING"}}
-	var all []cluster.Survivor
 	for _, dir := range dirs {
 		s, err := cluster.Recover(ctx, dir, false, log)
 		if err != nil {
 			return err
 		}
-		all = append(all, s)
 		var names, running []string
 		for _, m := range s.Members {
 			names = append(names, membership.NodeName(m.ID))
@@ -107,7 +105,7 @@ func bucketLSN(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer b.Close()
+	defer func() { _ = b.Close() }() // it was read only
 	o, err := b.Get(ctx, cluster.DocumentKey)
 	if errors.Is(err, storage.ErrNotFound) {
 		return "none", nil

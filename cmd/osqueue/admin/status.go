@@ -32,9 +32,9 @@ newest entry that the node knows to be in the bucket, BLOCKED jobs wait for othe
 second table has the members of the cluster as the leader sees them: CONTACT is the time since
 the member last answered, none if it has not answered this leader, LOG its newest log entry,
 CLOCK the lead of its wall clock over the leader's. VOTE is joining until the member has the
-log, and no if it stays without a vote. -o wide adds its release and the highest feature level. The lines below show the state and the
-cost of the bucket. Members and bucket need a token that may read. The exit status is 1 if
-there is no leader.
+log, and no if it stays without a vote. -o wide adds its release and the highest feature
+level. The lines below show the state and the cost of the bucket. Members and bucket need a
+token that may read. The exit status is 1 if there is no leader.
 
 With --check the command shows nothing: the exit status is 0 if SERVER (without it:
 each node of --servers) is ready to serve, else 1. This is for health checks.`,
