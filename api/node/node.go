@@ -13,6 +13,7 @@ import (
 	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
+	"osqueue/internal/build"
 )
 
 // node is about one node.
@@ -131,6 +132,7 @@ func (s *node) inbox() *v1.Inbox {
 }
 
 func statusOf(st *cluster.Status, now int64) v1.Status {
+	program := build.Get()
 	s := v1.Status{
 		NodeID:          st.Node,
 		ServerID:        st.ServerID,
@@ -171,6 +173,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Workers:         st.Workers,
 		Pid:             st.Pid,
 		Version:         st.Version,
+		Build:           &v1.Build{Commit: program.Commit, Date: program.Date, Go: program.Go, FeatureLevel: program.FeatureLevel},
 		StartedAt:       st.StartedAt,
 		UptimeMs:        max(now-st.StartedAt, 0),
 		Now:             st.Now,

@@ -105,7 +105,7 @@ func TestExitCodes(t *testing.T) {
 func TestHelpTellsTheExitStatus(t *testing.T) {
 	n := 0
 	root := &cobra.Command{Use: "osqueue"}
-	root.AddCommand(commands(view.NewGlobals(version))...)
+	root.AddCommand(commands(view.NewGlobals("devel"))...)
 	for _, cmd := range all(root) {
 		line := strings.Fields(cmd.CommandPath())[1:]
 		got := osq.Command(t, "127.0.0.1:1").Run(append(line, "--help")...)

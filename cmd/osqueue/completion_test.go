@@ -36,7 +36,7 @@ var (
 func TestOnlyFilesOfferFiles(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
-	g := view.NewGlobals(version)
+	g := view.NewGlobals("devel")
 	root := view.NewRoot(g, commands(g)...)
 	checked := 0
 	for _, cmd := range append(all(root), root) {

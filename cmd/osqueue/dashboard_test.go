@@ -36,7 +36,7 @@ func TestCommandsOfTheDashboard(t *testing.T) {
 		for _, m := range regexp.MustCompile(`<code>osqueue ([^<]*)</code>`).FindAllStringSubmatch(string(text), -1) {
 			found++
 			line := html.UnescapeString(m[1])
-			g := view.NewGlobals(version)
+			g := view.NewGlobals("devel")
 			cmd, args, err := view.NewRoot(g, commands(g)...).Find(words(line))
 			if err == nil {
 				err = cmd.ParseFlags(args)

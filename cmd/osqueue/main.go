@@ -27,6 +27,7 @@ import (
 	"osqueue/cmd/osqueue/top"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/cmd/osqueue/work"
+	"osqueue/internal/build"
 	"osqueue/internal/host"
 	"osqueue/internal/sandbox"
 )
@@ -43,7 +44,7 @@ func main() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], view.NewGlobals(version))
+	code := run(ctx, os.Args[1:], view.NewGlobals(build.Get().Version))
 	stop()
 	os.Exit(code)
 }
@@ -106,18 +107,17 @@ man. SOURCE_DATE_EPOCH sets their date.`,
 	return cmd
 }
 
-// version is set by the linker.
-var version = "devel"
-
 func newVersionCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this binary",
+		Short: "Print the version of this binary, its commit, and what it was built with",
 		RunE: func(*cobra.Command, []string) error {
+			b := build.Get()
 			if g.JSON {
-				return g.WriteJSON(map[string]string{"version": g.Version})
+				return g.WriteJSON(b)
 			}
-			return g.Printf("osqueue %s\n", g.Version)
+			return g.Printf("osqueue %s\ncommit %s\ndate %s\ngo %s\nfeature level %d\n",
+				b.Version, view.OrDash(b.Commit), view.OrDash(b.Date), b.Go, b.FeatureLevel)
 		},
 	}
 }

@@ -3568,6 +3568,7 @@ type Status struct {
 	Workers    int        `json:"workers"`
 	Pid        int        `json:"pid"`
 	Version    string     `json:"version"`
+	Build      *Build     `json:"build,omitzero"` // Absent without a token
 	StartedAt  int64      `json:"started_at"`
 	UptimeMs   int64      `json:"uptime_ms"`
 	// The queue's time, as far as this node knows it, in ms
@@ -3581,6 +3582,15 @@ const (
 	StateFollower  = "follower"
 	StateCandidate = "candidate"
 )
+
+// Build describes the program of a node beside its version; osqueue version prints the same.
+type Build struct {
+	// Absent if the program was built without make, as its date
+	Commit       string `json:"commit,omitzero"`
+	Date         string `json:"date,omitzero"` // Of the commit
+	Go           string `json:"go"`            // Version of the compiler
+	FeatureLevel uint32 `json:"feature_level"` // The highest that the program knows
+}
 
 // Carried counts, since the node started, the jobs and records that its cluster had acknowledged
 // and that a document which it adopted did not have.

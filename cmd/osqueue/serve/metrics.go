@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"os"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -13,6 +14,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/figures"
+	"osqueue/internal/build"
 	"osqueue/storage/metered"
 )
 
@@ -162,7 +164,7 @@ var (
 	descDiskFree    = desc("disk_free_bytes", "Free space on the disk of --data; not there if it is unknown.")
 	descStuck       = desc("jobs_stuck", "Blocked jobs that keep waiting for a job or batch that has failed, once for each of these.")
 	descEnded       = desc("jobs_ended_total", "Jobs that ended since the queue exists, by how; those that expired count as cancelled.", "status")
-	descBuild       = desc("build_info", "Always 1; the label is the version.", "version")
+	descBuild       = desc("build_info", "Always 1; the labels are what osqueue version prints.", "version", "commit", "date", "go", "feature_level")
 	descClockOffset = desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node")
 	descBudget      = desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget.")
 	descCarried     = desc("carried_jobs_total", "Jobs that the cluster had acknowledged and that a document which this node adopted did not have, by outcome: carried over, ended in the adopted state as in the cluster, or kept only as a copy.", "outcome")
@@ -194,7 +196,8 @@ func nodeCollector(node *cluster.Node) collect {
 		out.counter(descEnded, float64(ever.CompletedTotal), fsm.Completed.String())
 		out.counter(descEnded, float64(ever.DeadTotal), fsm.Dead.String())
 		out.counter(descEnded, float64(ever.CancelledTotal), fsm.Cancelled.String())
-		out.gauge(descBuild, 1, s.Version)
+		program := build.Get()
+		out.gauge(descBuild, 1, s.Version, program.Commit, program.Date, program.Go, strconv.FormatUint(uint64(program.FeatureLevel), 10))
 		for _, p := range s.Peers {
 			if p.ClockOffset != nil && p.Name != s.Node {
 				out.gauge(descClockOffset, float64(*p.ClockOffset)/1000, p.Name)
