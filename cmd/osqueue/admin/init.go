@@ -57,15 +57,23 @@ its hash to bootstrap.json. A cluster that has tokens already does not take it: 
 osqueue token create.
 
 --copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
-with the files that it needs and no other. It never contains ca.key or admin.token.`,
+with the files that it needs and no other. It never contains ca.key or admin.token.
+
+--kubernetes prints what the Helm chart needs, for kubectl apply: a Secret with the files of
+the nodes, and one for each --token. Its value is the release, or namespace/release. Without
+--node it makes the nodes RELEASE-0 to RELEASE-2. Run it again before 90 days are over: the
+nodes use the new certificates without a restart.`,
 		Example: `  osqueue init --node n1=127.0.0.1 --bucket file:///srv/osqueue
-  osqueue init --bucket s3://jobs/prod --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
+  osqueue init --bucket s3://jobs/prod --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3
+  osqueue init --kubernetes --token worker=worker | kubectl apply -f -`,
 		RunE: func(*cobra.Command, []string) error { return in.run() },
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
 	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
 	cmd.Flags().StringVar(&in.bucket, "bucket", "", "URL of the bucket for the settings of the nodes; the same for all")
 	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make in addition to the first one, as name=role; may be repeated")
+	cmd.Flags().StringVar(&in.release, "kubernetes", "", "print Secrets for this release of the Helm chart, as release or namespace/release")
+	cmd.Flags().Lookup("kubernetes").NoOptDefVal = "osqueue"
 	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
 	return cmd
 }
@@ -73,11 +81,14 @@ with the files that it needs and no other. It never contains ca.key or admin.tok
 // initialization is one run of osqueue init.
 type initialization struct {
 	g      *view.Globals
-	dir    string
-	bucket string   // flag
-	nodes  []string // flags
-	tokens []string // flags
-	copyTo string
+	dir     string
+	bucket  string   // flag
+	nodes   []string // flags
+	tokens  []string // flags
+	copyTo  string
+	release string // of the Helm chart; "": not on Kubernetes
+
+	namespace string // of the release; "": that of kubectl
 
 	made   []initFile
 	known  []initNode // all nodes with a certificate in dir, sorted by name
@@ -94,6 +105,7 @@ type initFile struct {
 }
 
 func (in *initialization) run() error {
+	in.completeRelease()
 	requests, err := nodeRequests(in.nodes)
 	if err != nil {
 		return err
@@ -129,6 +141,9 @@ func (in *initialization) run() error {
 	}
 	if err := in.copies(); err != nil {
 		return fmt.Errorf("--copy-to: %w", err)
+	}
+	if in.release != "" {
+		return in.secrets()
 	}
 	return in.report()
 }
