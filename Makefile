@@ -77,6 +77,15 @@ wire-types: ## Generate the wire types from api/openapi.yaml; a test of internal
 clean: ## Remove what was built, the tools too
 	rm -rf bin dist
 
+.PHONY: release
+release: ## Write the artefacts of VERSION (v0.1.0) into dist, from the last commit
+	rm -rf dist
+	GOWORK=off go run -C internal/tools/release . -version '$(VERSION)' -root $(CURDIR) -out $(CURDIR)/dist
+
+.PHONY: record-formats
+record-formats: build ## Record the disk and the bucket of this build, a new release VERSION, for the tests of all later ones
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_RECORD='$(VERSION)' go test ./tests/e2e -run '^TestRecordedFormats$$' -count=1 -v
+
 ##@ Test
 
 # Without symbols, the linker needs half of the time for each of 80 test programs. make vet runs
@@ -135,6 +144,10 @@ generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-g
 monitoring-check: ## Load the rules and the dashboard of docs/monitoring as Prometheus does
 	@cd internal/tools/monitoring && GOWORK=off go test -count=1 ./...
 
+.PHONY: release-check
+release-check: ## Make a release of the last commit twice, install it into roots of Debian, and run it in containers
+	cd internal/tools/release && GOWORK=off go vet ./... && GOWORK=off go test -count=1 -timeout 10m -v ./...
+
 .PHONY: sdk
 sdk: build ## Build the programs of docs/sdk.md as a module of a user, count its modules, and run them against osqueue dev
 	internal/tools/outside.sh
@@ -168,6 +181,7 @@ vet:
 golangci: bin/golangci-lint
 	bin/golangci-lint run $(PKGS) ./tests/bench
 	cd internal/tools/monitoring && GOWORK=off $(CURDIR)/bin/golangci-lint run ./...
+	cd internal/tools/release && GOWORK=off $(CURDIR)/bin/golangci-lint run ./...
 
 # A real S3 server for the storage tests. They are skipped without it.
 .PHONY: versitygw-if-possible

@@ -80,7 +80,7 @@ nodes use the new certificates without a restart.`,
 
 // initialization is one run of osqueue init.
 type initialization struct {
-	g      *view.Globals
+	g       *view.Globals
 	dir     string
 	bucket  string   // flag
 	nodes   []string // flags
