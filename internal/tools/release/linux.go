@@ -64,8 +64,9 @@ func (r *release) contents(t target, format string) (files.Contents, error) {
 	}
 	example := func(name string) string { return filepath.Join(r.tree, "docs/examples", name) }
 	add(r.binary(t), "/usr/bin/osqueue", 0o755, "")
-	add(example("osqueue.service"), "/usr/lib/systemd/system/osqueue.service", 0o644, "")
-	add(example("osqueue-worker.service"), "/usr/lib/systemd/system/osqueue-worker.service", 0o644, "")
+	for _, unit := range []string{"osqueue.service", "osqueue-worker.service", "osqueue-backup.service", "osqueue-backup.timer"} {
+		add(example(unit), "/usr/lib/systemd/system/"+unit, 0o644, "")
+	}
 	add(example("serve.yaml"), "/etc/osqueue/osqueue.yaml", 0o644, files.TypeConfigNoReplace)
 	add(example("osqueue.env"), "/etc/osqueue/osqueue.env", 0o600, files.TypeConfigNoReplace)
 	add(filepath.Join(r.tree, "LICENSE"), "/usr/share/doc/osqueue/copyright", 0o644, "")
