@@ -46,7 +46,7 @@ var statusChecks = []doctorCheck{
 	{"states differ", whereStatus(func(s *v1.Status) string { return s.StateError }), "stop the node that differs, and delete its data directory (docs/operations/recovery.md, States differ)"},
 	{"snapshot damaged", whereStatus(snapshotDamaged), "none is needed if the next snapshot replaces it within a minute; else replace the disk of {}"},
 	{"inbox fails", whereStatus(inboxFails), "let the leader list and delete below inbox/ in the bucket: its log has the error"},
-	{"even votes", evenVotes, "osqueue cluster add, osqueue cluster remove or osqueue cluster demote (docs/operations/members.md)"},
+	{"even votes", evenVotes, "add a node, or remove one: osqueue cluster add, osqueue cluster remove (docs/operations/members.md)"},
 }
 
 // nodeChecks are about the nodes and the way to them.
@@ -212,7 +212,7 @@ func evenVoters(n int) string {
 	if n == 0 || n%2 == 1 {
 		return ""
 	}
-	return fmt.Sprintf("%d nodes vote, which survives no more losses than %d: add a node, or remove one (osqueue cluster add, remove)", n, n-1)
+	return fmt.Sprintf("%d nodes vote, which survives no more losses than %d", n, n-1)
 }
 
 func noLeader(s *snapshot) []finding {

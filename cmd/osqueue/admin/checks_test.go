@@ -137,7 +137,7 @@ func TestDoctorFindsSeededFaults(t *testing.T) {
 		{"another cluster", "10.0.0.3:8080: n3 there is a node of another cluster than n1", "take 10.0.0.3:8080 out of --servers", func(s *snapshot) { s.nodes[2].Status.Cluster = "d" }},
 		{"member silent", "n3 has not answered the leader, n1, at 10.0.0.3:7080 for 12s", "--raft-addr of n3", member(func(p *v1.Peer) { *p.LastContactMs = 12_000 })},
 		{"member silent", "n3 has not answered this leader, n1", "--raft-advertise", member(func(p *v1.Peer) { p.LastContactMs = nil })},
-		{"member without address", "does not know its HTTP address", "osqueue cert revoke n3", member(func(p *v1.Peer) { p.HTTPAddress = "" })},
+		{"member without address", "does not know its HTTP address", "osqueue cluster remove n3", member(func(p *v1.Peer) { p.HTTPAddress = "" })},
 		{"no vote", "n3 is a member without a vote", "members.md", func(s *snapshot) {
 			peers := &s.nodes[0].Status.Peers
 			(*peers)[2].Voter = false
