@@ -53,7 +53,7 @@ func TestReadJob(t *testing.T) {
 	}
 	j := jobs[0]
 	if j.Id != "f1" || j.Type != "mail" || string(j.Payload) != `{"to": "you"}` || j.Priority != 7 || j.RunAtMs != startMs+1000 ||
-		j.MaxAttempts == nil || *j.MaxAttempts != 0 || len(j.Tags) != 1 || len(j.After) != 1 {
+		j.MaxAttempts == nil || *j.MaxAttempts != 0 || len(j.Options.GetTags()) != 1 || len(j.Options.GetAfter()) != 1 {
 		t.Fatalf("%v", j)
 	}
 	if m, err = newReader(core.Limits{}, 0)("f1", []byte(`{"id":"f1"}`)); err != nil || m.GetEnqueue().GetJobs()[0].Id != "f1" {

@@ -217,12 +217,12 @@ func newForeignRig(t *testing.T) *rig {
 		}}},
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w-1", Types: []string{"mail"}, Version: foreign}}},
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
-			Name: "digest", Spec: "@hourly", NextMs: startMs + 3_600_000, Job: &fsmpb.NewJob{Type: "digest", Tags: []string{foreign}},
+			Name: "digest", Spec: "@hourly", NextMs: startMs + 3_600_000, Job: &fsmpb.NewJob{Type: "digest", Options: &fsmpb.Options{Tags: []string{foreign}}},
 		}}},
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 			Name: "w-1", Url: "https://" + foreign + ".example.com/", Kinds: 2, Secret: []byte("s"),
 		}}}},
-		core.EnqueueOf([]*fsmpb.NewJob{{Id: "hidden-" + foreign, Type: "mail", Tags: []string{foreign}, Batch: "b-1", After: []string{exampleJob}}}),
+		core.EnqueueOf([]*fsmpb.NewJob{{Id: "hidden-" + foreign, Type: "mail", Options: &fsmpb.Options{Tags: []string{foreign}, Batch: "b-1", After: []string{exampleJob}}}}),
 	)
 	for _, id := range []string{exampleJob, "a-1", "a-2"} {
 		g.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{

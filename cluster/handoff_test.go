@@ -177,6 +177,6 @@ func (l *lab) commit(n *member, ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 // grouped enqueues a job in a group.
 func grouped(id string) *fsmpb.Mutation {
 	m := script.Enqueue(id)
-	m.GetEnqueue().Jobs[0].Group = "g"
+	m.GetEnqueue().Jobs[0].Optional().Group = "g"
 	return m
 }

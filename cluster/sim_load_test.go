@@ -223,9 +223,9 @@ func (c *simClient) enqueue() {
 		}
 		switch c.r.IntN(6) {
 		case 0:
-			j.Sequence = fmt.Sprint("s", c.r.IntN(3))
+			j.Optional().Sequence = fmt.Sprint("s", c.r.IntN(3))
 		case 1, 2:
-			j.Limits = c.limits()
+			j.Optional().Limits = c.limits()
 		}
 		c.world.ask(j.Id)
 		jobs = append(jobs, j)

@@ -171,9 +171,13 @@ func cycle(edges map[int][]int, n int) int {
 // of returns what a new job waits for: the ids in after whose jobs have not completed, and batches. A job that runs only
 // after a failure waits for all, so that settle decides on it.
 func (m dependencies) of(n *fsmpb.NewJob) []string {
+	o := n.Options
+	if o == nil {
+		return nil
+	}
 	var ids []string
-	for _, on := range job.EnqueuedAfter(n.After, n.AfterBatches) {
-		if s, _ := m.outcome(on); s != Completed || n.AfterFailure == uint32(AfterOnly) {
+	for _, on := range job.EnqueuedAfter(o.After, o.AfterBatches) {
+		if s, _ := m.outcome(on); s != Completed || o.AfterFailure == uint32(AfterOnly) {
 			ids = append(ids, on)
 		}
 	}

@@ -145,7 +145,7 @@ func TestArtefactsOfReplacedJobs(t *testing.T) {
 	m := fsm.New()
 	replacing := func(id string, pairs ...string) *fsmpb.Mutation {
 		e := enqueueWith(id, pairs...)
-		e.GetEnqueue().Jobs[0].Unique = &fsmpb.Unique{Key: "k", Scope: uint32(fsm.UniqueWaiting), OnConflict: uint32(fsm.ConflictReplace)}
+		e.GetEnqueue().Jobs[0].Optional().Unique = &fsmpb.Unique{Key: "k", Scope: uint32(fsm.UniqueWaiting), OnConflict: uint32(fsm.ConflictReplace)}
 		return e
 	}
 	results := apply(t, m, 1000, reserveArtefact("a", 5, 9000, nil), reserveArtefact("b", 5, 9000, nil),

@@ -174,7 +174,9 @@ func (e *entry) callBack(old *JobBatch) {
 	for n.Id == "" || e.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
 		n.Id += "-" + e.meta.LSN().String()
 	}
-	n.Batch, n.Step, n.Unique, n.After, n.AfterNames, n.AfterBatches, n.AfterFailure = "", "", nil, nil, nil, nil, 0
+	if o := n.Options; o != nil {
+		o.Batch, o.Step, o.Unique, o.After, o.AfterNames, o.AfterBatches, o.AfterFailure = "", "", nil, nil, nil, nil, 0
+	}
 	e.add(n, "")
 }
 

@@ -53,9 +53,9 @@ func plainJob(i int) *fsmpb.NewJob {
 
 // mixedJob is of one of 1000 types, or of a type with 10 000 groups, and has a tag.
 func mixedJob(i int) *fsmpb.NewJob {
-	n := &fsmpb.NewJob{Id: benchID(i), Type: typeOf(i), Payload: benchPayload, Tags: []string{tagOf(i)}}
+	n := &fsmpb.NewJob{Id: benchID(i), Type: typeOf(i), Payload: benchPayload, Options: &fsmpb.Options{Tags: []string{tagOf(i)}}}
 	if i%2 == 0 {
-		n.Type, n.Group = "grouped", groupOf(i/2)
+		n.Type, n.Optional().Group = "grouped", groupOf(i/2)
 	}
 	return n
 }
@@ -140,7 +140,7 @@ var worldOps = []struct {
 	{"enqueue+delete", func(w *world) { w.remove(w.enqueue(1)...) }},
 	{"enqueue+delete-100", func(w *world) { w.remove(w.enqueue(100)...) }},
 	{"enqueue+delete-unique", func(w *world) {
-		w.remove(w.enqueue(1, func(n *fsmpb.NewJob) { n.Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(fsm.UniqueActive)} })...)
+		w.remove(w.enqueue(1, func(n *fsmpb.NewJob) { n.Optional().Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(fsm.UniqueActive)} })...)
 	}},
 	{"claim+complete+enqueue", func(w *world) {
 		j := w.claim()
@@ -287,7 +287,7 @@ func BenchmarkLimits(b *testing.B) {
 	keyed := func(keys int) func(int) *fsmpb.NewJob {
 		return func(i int) *fsmpb.NewJob {
 			n := plainJob(i)
-			n.Limits = []string{fmt.Sprint("key-", i%keys)}
+			n.Optional().Limits = []string{fmt.Sprint("key-", i%keys)}
 			return n
 		}
 	}
@@ -314,7 +314,7 @@ func BenchmarkLimits(b *testing.B) {
 				},
 				"complete+claim": func() {
 					w.do(complete("w", last.ID, 0))
-					w.enqueue(1, func(n *fsmpb.NewJob) { n.Limits = last.Options().Limits })
+					w.enqueue(1, func(n *fsmpb.NewJob) { n.Optional().Limits = last.Options().Limits })
 					last = w.claim("bench")
 				},
 			} {

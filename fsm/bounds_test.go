@@ -130,18 +130,18 @@ func TestRunsAreBounded(t *testing.T) {
 func TestScheduledHeaderHasRoom(t *testing.T) {
 	m := schedule("c")
 	for i := range fsm.HeadersMax {
-		m.GetPutCron().Job.Headers = append(m.GetPutCron().Job.Headers, &fsmpb.Header{Name: fmt.Sprintf("h%02d", i)})
+		m.GetPutCron().Job.Optional().Headers = append(m.GetPutCron().Job.Options.GetHeaders(), &fsmpb.Header{Name: fmt.Sprintf("h%02d", i)})
 	}
 	for _, c := range []struct {
 		headers []*fsmpb.Header
 		room    bool
 	}{
-		{m.GetPutCron().Job.Headers, false},
-		{m.GetPutCron().Job.Headers[1:], true},
+		{m.GetPutCron().Job.Options.GetHeaders(), false},
+		{m.GetPutCron().Job.Options.GetHeaders()[1:], true},
 		{[]*fsmpb.Header{{Name: "h", Value: strings.Repeat("x", fsm.HeadersSizeMax-41)}}, true},
 		{[]*fsmpb.Header{{Name: "h", Value: strings.Repeat("x", fsm.HeadersSizeMax-40)}}, false},
 	} {
-		m.GetPutCron().Job.Headers = c.headers
+		m.GetPutCron().Job.Optional().Headers = c.headers
 		data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{m}})
 		if err == nil {
 			_, err = fsm.DecodeEntry(data)

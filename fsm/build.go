@@ -145,7 +145,7 @@ func (b *Builder) AddTurn(t *Turn) error {
 // AddCron adds a schedule.
 func (b *Builder) AddCron(c *Cron) error {
 	valid := c.Overlap < numOverlaps && c.Missed < numMissed && (!c.Paused || c.NextAtMs == 0) && checkNewJob(c.Job) == nil &&
-		CheckCronHeaders(c.Job.GetHeaders()) == nil && len(c.Runs) <= fsmpb.RunsMax &&
+		CheckCronHeaders(c.Job.GetOptions().GetHeaders()) == nil && len(c.Runs) <= fsmpb.RunsMax &&
 		!slices.ContainsFunc(c.Runs, func(r *CronRun) bool { return r.Status >= uint32(job.NumStatuses) })
 	return add("schedule", c.Name, b.m.crons.Find(c) != nil, need(valid, errRange), func() { b.m.storeCron(nil, c) })
 }

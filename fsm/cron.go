@@ -207,7 +207,8 @@ func (s schedules) enqueueFrom(c *Cron, id string, runAt int64) Result {
 	if n == nil {
 		n = new(fsmpb.NewJob)
 	}
-	n.Id, n.RunAtMs, n.Headers = id, cmp.Or(runAt, n.RunAtMs), cronHeaders(n.Headers, c.LastAtMs)
+	n.Id, n.RunAtMs = id, cmp.Or(runAt, n.RunAtMs)
+	n.Optional().Headers = cronHeaders(n.Options.Headers, c.LastAtMs)
 	res := s.enqueueJobs(plan{jobs: []*fsmpb.NewJob{n}, cron: c.Name})
 	if res.Code == OK {
 		res.Code = res.Codes[0]
@@ -253,17 +254,17 @@ func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
 
 // CronFor is Job.For for a schedule.
 func CronFor(c *Cron, tenant string) *Cron {
-	key := c.Job.GetUnique().GetKey()
+	key := c.Job.GetOptions().GetUnique().GetKey()
 	if !tenants.Owns(c.Name) && !tenants.Owns(key) {
 		return c
 	}
 	out := fsmpb.Copy(c)
 	out.Name, out.Job = tenants.NameFor(tenant, c.Name), fsmpb.Clone(c.Job)
-	if out.Job != nil {
-		out.Job.Limits, out.Job.Sequence = job.NamesFor(tenant, out.Job.Limits), tenants.NameFor(tenant, out.Job.Sequence)
-	}
-	if u := out.Job.GetUnique(); u != nil {
-		out.Job.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}
+	if o := out.Job.GetOptions(); o != nil {
+		o.Limits, o.Sequence = job.NamesFor(tenant, o.Limits), tenants.NameFor(tenant, o.Sequence)
+		if u := o.Unique; u != nil {
+			o.Unique = &fsmpb.Unique{Key: tenants.NameFor(tenant, u.Key), Scope: u.Scope, PeriodMs: u.PeriodMs}
+		}
 	}
 	return out
 }

@@ -147,7 +147,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if code := p.checkQuotas(n); code != OK {
 		return code
 	}
-	if n.Batch != "" && !p.openBatch(n.Batch) || slices.ContainsFunc(n.AfterBatches, p.unknownBatch) {
+	if o := n.Options; o != nil && (o.Batch != "" && !p.openBatch(o.Batch) || slices.ContainsFunc(o.AfterBatches, p.unknownBatch)) {
 		return NoSuchBatch
 	}
 	if !p.e.artefacts.Free(n.Artefacts, &p.files) {
@@ -184,10 +184,11 @@ func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 
 // uniqueKey returns the unique key that n asks for, or "" if it has no key or no scope.
 func uniqueKey(n *fsmpb.NewJob) string {
-	if n.GetUnique().GetScope() == uint32(UniqueNone) {
+	u := n.Options.GetUnique()
+	if u.GetScope() == uint32(UniqueNone) {
 		return ""
 	}
-	return n.Unique.Key
+	return u.Key
 }
 
 // findBatch returns the batch with that id, which the plan may make, or nil.
@@ -285,21 +286,22 @@ func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > 
 
 // checkAfters checks the dependencies of the jobs.
 func (p *plan) checkAfters() (Code, int) {
-	if !slices.ContainsFunc(p.jobs, func(n *fsmpb.NewJob) bool { return len(n.After)+len(n.AfterBatches) > 0 }) {
+	if !slices.ContainsFunc(p.jobs, func(n *fsmpb.NewJob) bool { return len(n.Options.GetAfter())+len(n.Options.GetAfterBatches()) > 0 }) {
 		return OK, -1
 	}
 	first := cycle(p.edges(), len(p.jobs))
 	waiting := make(map[string]int)
 	for i, n := range p.jobs {
-		if !p.outcomes[i].added() {
+		o := n.Options
+		if !p.outcomes[i].added() || o == nil {
 			continue
 		}
 		switch {
-		case slices.ContainsFunc(n.After, p.unknown):
+		case slices.ContainsFunc(o.After, p.unknown):
 			return NoSuchJob, i
-		case i == first || n.Batch != "" && slices.Contains(n.AfterBatches, n.Batch):
+		case i == first || o.Batch != "" && slices.Contains(o.AfterBatches, o.Batch):
 			return Cycle, i
-		case slices.ContainsFunc(job.EnqueuedAfter(n.After, n.AfterBatches), func(id string) bool {
+		case slices.ContainsFunc(job.EnqueuedAfter(o.After, o.AfterBatches), func(id string) bool {
 			waiting[id]++
 			return p.e.waits.Of(id).All+waiting[id] > waitersMax
 		}):
@@ -316,7 +318,7 @@ func (p *plan) edges() map[int][]int {
 		if !p.outcomes[i].added() {
 			continue
 		}
-		for _, on := range job.Distinct(n.After) {
+		for _, on := range job.Distinct(n.Options.GetAfter()) {
 			if k, ok := p.ids[on]; ok && p.e.ids.Get(on) == nil {
 				edges[i] = append(edges[i], k)
 			} else if on == n.Id {
@@ -401,7 +403,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	if n.LeaseMs != 0 {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
-	if waits, line := (dependencies{m}).of(n), m.sequences.taken(n.Sequence); len(waits) > 0 || line {
+	if waits, line := (dependencies{m}).of(n), m.sequences.taken(n.Options.GetSequence()); len(waits) > 0 || line {
 		j.Det = &Details{Waits: waits, InLine: line}
 	}
 	j.Status = j.FreeStatus(m.meta.NowMs)

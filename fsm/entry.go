@@ -149,8 +149,8 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_StateChecked:
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
 	case *fsmpb.Mutation_PutCron:
-		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed && op.PutCron.Job.GetUnique().GetOnConflict() == 0 && len(op.PutCron.Job.GetArtefacts()) == 0
-		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()), CheckCronHeaders(op.PutCron.GetJob().GetHeaders()))
+		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed && op.PutCron.Job.GetOptions().GetUnique().GetOnConflict() == 0 && len(op.PutCron.Job.GetArtefacts()) == 0
+		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()), CheckCronHeaders(op.PutCron.GetJob().GetOptions().GetHeaders()))
 	case *fsmpb.Mutation_CreateToken:
 		t := op.CreateToken.GetToken()
 		fresh := t.GetCreatedMs() == 0 && t.GetUsedMs() == 0 && op.CreateToken.GetOverlapMs() >= 0
@@ -180,19 +180,20 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return cmp.Or(need(b.Callback.GetUnique().GetOnConflict() == 0 && len(b.Callback.GetArtefacts()) == 0, errNewValue), usage.CheckQuota(b.Quota), checkNewJob(b.Callback))
+		return cmp.Or(need(b.Callback.GetOptions().GetUnique().GetOnConflict() == 0 && len(b.Callback.GetArtefacts()) == 0, errNewValue), usage.CheckQuota(b.Quota), checkNewJob(b.Callback))
 	}
 	return nil
 }
 
 func checkNewJob(n *fsmpb.NewJob) error {
-	u := n.GetUnique()
-	known := u.GetOnConflict() < job.NumConflicts && (u.GetOnConflict() == 0 || u.GetScope() == uint32(UniqueWaiting)) && n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < job.NumScopes &&
-		n.GetAfterFailure() < job.NumAfters && (len(n.GetAfterNames()) == 0 || len(n.GetAfterNames()) == len(job.Distinct(n.GetAfter())))
+	o := n.GetOptions()
+	u := o.GetUnique()
+	known := u.GetOnConflict() < job.NumConflicts && (u.GetOnConflict() == 0 || u.GetScope() == uint32(UniqueWaiting)) && o.GetBackoff().GetKind() < uint32(backoff.NumKinds) && u.GetScope() < job.NumScopes &&
+		o.GetAfterFailure() < job.NumAfters && (len(o.GetAfterNames()) == 0 || len(o.GetAfterNames()) == len(job.Distinct(o.GetAfter())))
 	if !known {
 		return errNewValue
 	}
-	if err := cmp.Or(onerror.Check(n.GetOnError()), job.CheckLimits(n.GetLimits()), job.CheckHeaders(n.GetHeaders()), artefacts.CheckNamed(n.GetArtefacts())); err != nil {
+	if err := cmp.Or(onerror.Check(o.GetOnError()), job.CheckLimits(o.GetLimits()), job.CheckHeaders(o.GetHeaders()), artefacts.CheckNamed(n.GetArtefacts())); err != nil {
 		return err
 	}
 	return usage.CheckQuota(n.GetQuota())

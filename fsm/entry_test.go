@@ -74,17 +74,13 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 	attempts := int32(4)
 	n := &fsmpb.NewJob{
 		Id: id, Type: "t", Payload: []byte("{}"), Priority: 1, RunAtMs: 5, MaxAttempts: &attempts, LeaseMs: 6,
-		Backoff:   &fsmpb.Backoff{Kind: uint32(backoff.Exponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
-		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
-		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
-		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1}, StartBeforeMs: 10, RetainMs: 11, OnError: []*fsmpb.OnError{{Class: "smtp", Dead: true}},
-		Limits: []string{"k", "l"}, Sequence: "s",
+		Options: &fsmpb.Options{Backoff: &fsmpb.Backoff{Kind: uint32(backoff.Exponential), BaseMs: 1, CapMs: 100, JitterPercent: 10}, TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel), Unique: &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9}, Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, StartBeforeMs: 10, RetainMs: 11, OnError: []*fsmpb.OnError{{Class: "smtp", Dead: true}}, Limits: []string{"k", "l"}, Sequence: "s"}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},
 	}
 	if id == "full" {
 		n.Artefacts = []*fsmpb.NamedArtefact{{Name: "n", Id: "other"}}
 	}
 	if batch != "" {
-		n.After, n.AfterNames, n.AfterBatches, n.Step = []string{"a"}, []string{"first"}, []string{batch}, "step"
+		n.Optional().After, n.Optional().AfterNames, n.Optional().AfterBatches, n.Optional().Step = []string{"a"}, []string{"first"}, []string{batch}, "step"
 	}
 	return n
 }
@@ -92,9 +88,9 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 // onErrorOnly enqueues a job with rules for errors; without any it has one without a class.
 func onErrorOnly(rules ...*fsmpb.OnError) *fsmpb.Mutation {
 	m := enqueue("a")
-	m.GetEnqueue().Jobs[0].OnError = rules
+	m.GetEnqueue().Jobs[0].Optional().OnError = rules
 	if len(rules) == 0 {
-		m.GetEnqueue().Jobs[0].OnError = []*fsmpb.OnError{{}}
+		m.GetEnqueue().Jobs[0].Optional().OnError = []*fsmpb.OnError{{}}
 	}
 	return m
 }
@@ -295,8 +291,8 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		sendSignal("a", "go", "", strings.Repeat("x", fsm.StepValueMax+1)),
 		{Op: &fsmpb.Mutation_SendSignal{SendSignal: &fsmpb.SendSignal{Name: "go", Link: []byte("short")}}},
 		makeLink("a", "", make([]byte, 32), 1), makeLink("a", "go", []byte("short"), 1), makeLink("a", "go", make([]byte, 32), 0),
-		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", After: []string{"b", "b"}, AfterNames: []string{"x", "y"}}}}}},
-		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", AfterFailure: uint32(fsm.AfterOnly) + 1}}}}},
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", Options: &fsmpb.Options{After: []string{"b", "b"}, AfterNames: []string{"x", "y"}}}}}}},
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", Options: &fsmpb.Options{AfterFailure: uint32(fsm.AfterOnly) + 1}}}}}},
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: "a", CallbackOn: uint32(fsm.CallbackFailed) + 1}}}},
 		alert(&fsmpb.SetAlert{Subject: "503 \xff"}), alert(&fsmpb.SetAlert{Text: "503 \xff"}), // no state with them could be restored
 	} {

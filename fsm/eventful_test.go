@@ -79,7 +79,7 @@ func eventfulPast() []*fsmpb.Batch {
 func suspended(batch string) []*fsmpb.Mutation {
 	only := enqueueType("suspended", "only")
 	n := only.GetEnqueue().Jobs[0]
-	n.After, n.AfterNames, n.AfterBatches, n.AfterFailure, n.Step = []string{"c", "d"}, []string{"dead", "alive"}, []string{batch}, uint32(fsm.AfterOnly), "last"
+	n.Optional().After, n.Optional().AfterNames, n.Optional().AfterBatches, n.Optional().AfterFailure, n.Optional().Step = []string{"c", "d"}, []string{"dead", "alive"}, []string{batch}, uint32(fsm.AfterOnly), "last"
 	return []*fsmpb.Mutation{
 		enqueueType("suspended", "s1", "s2"), claim("w", 2, "suspended"),
 		storeStep("w", "s1", 0, "fetch", "1"), sendSignal("s1", "early", "i", "2"), makeLink("s1", "go", make([]byte, 32), 90_000),
@@ -91,7 +91,7 @@ func suspended(batch string) []*fsmpb.Mutation {
 func startBefore(at int64, ids ...string) *fsmpb.Mutation {
 	m := enqueueType("expiring", ids...)
 	for _, n := range m.GetEnqueue().Jobs {
-		n.StartBeforeMs, n.Priority = at, -1
+		n.Optional().StartBeforeMs, n.Priority = at, -1
 	}
 	return m
 }
@@ -103,7 +103,7 @@ func requested(key string, m *fsmpb.Mutation) *fsmpb.Mutation {
 
 func cronOf(name string, next int64, paused bool) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
-		Name: name, Spec: "0 3 * * *", TimeZone: "Europe/Berlin", Job: &fsmpb.NewJob{Type: "t", Tags: []string{"cron"}},
+		Name: name, Spec: "0 3 * * *", TimeZone: "Europe/Berlin", Job: &fsmpb.NewJob{Type: "t", Options: &fsmpb.Options{Tags: []string{"cron"}}},
 		Overlap: uint32(fsm.OverlapSkip), Missed: uint32(fsm.MissedOne), NextMs: next, Paused: paused,
 	}}}
 }
@@ -113,7 +113,7 @@ func batchOf(id string, ids ...string) *fsmpb.Mutation {
 	m := enqueue(ids...)
 	m.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: id, Callback: &fsmpb.NewJob{Id: id + " is over", Type: "callback"}}
 	for _, n := range m.GetEnqueue().Jobs {
-		n.Batch, n.Group, n.Tags, n.Priority = id, n.Id, []string{"tagged", n.Id}, 1
+		n.Optional().Batch, n.Optional().Group, n.Optional().Tags, n.Priority = id, n.Id, []string{"tagged", n.Id}, 1
 	}
 	return m
 }
@@ -123,7 +123,7 @@ func groupsOf(jobType string, groups ...string) *fsmpb.Mutation {
 	m := &fsmpb.Enqueue{}
 	for _, g := range groups {
 		for _, id := range []string{"1", "2", "3"} {
-			m.Jobs = append(m.Jobs, &fsmpb.NewJob{Id: g + id, Type: jobType, Group: g})
+			m.Jobs = append(m.Jobs, &fsmpb.NewJob{Id: g + id, Type: jobType, Options: &fsmpb.Options{Group: g}})
 		}
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: m}}
@@ -133,7 +133,7 @@ func groupsOf(jobType string, groups ...string) *fsmpb.Mutation {
 func uniques() *fsmpb.Mutation {
 	m := enqueueType("unique", "u1", "u2", "u3")
 	for i, n := range m.GetEnqueue().Jobs {
-		n.Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(i + 1), PeriodMs: 50_000}
+		n.Optional().Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(i + 1), PeriodMs: 50_000}
 	}
 	return m
 }
@@ -144,9 +144,9 @@ func waitersOf(id string) *fsmpb.Mutation {
 	m := enqueueType("waits", "w1", "w2", "w3", "w4")
 	jobs := m.GetEnqueue().Jobs
 	for i, n := range jobs[:3] {
-		n.After, n.AfterFailure = []string{id}, uint32(i)
+		n.Optional().After, n.Optional().AfterFailure = []string{id}, uint32(i)
 	}
-	jobs[3].After = []string{"w1", "w2", "later"}
+	jobs[3].Optional().After = []string{"w1", "w2", "later"}
 	return m
 }
 

@@ -50,7 +50,7 @@ func (f *Forecast) Add(mut *fsmpb.Mutation) {
 func (f *Forecast) enqueue(op *fsmpb.Enqueue) {
 	jobType, n := "", 0
 	for _, j := range op.Jobs {
-		if j.RunAtMs > f.nowMs || len(j.After) > 0 || len(j.AfterBatches) > 0 || f.m.ids.Get(j.Id) != nil {
+		if j.RunAtMs > f.nowMs || len(j.Options.GetAfter()) > 0 || len(j.Options.GetAfterBatches()) > 0 || f.m.ids.Get(j.Id) != nil {
 			continue
 		}
 		if key := uniqueKey(j); key != "" && f.m.uniques.Holder(f.m.ids, j.Type, key) != nil {

@@ -185,11 +185,11 @@ func (w *workload) putCron(t *rapid.T) *fsmpb.Mutation {
 	n := w.content(t, roll(t, idCount, "like"))
 	switch roll(t, 10, "job") {
 	case 9:
-		n.Batch = pick(t, batchIDs, "batch")
+		n.Optional().Batch = pick(t, batchIDs, "batch")
 	case 8:
-		n.After = []string{w.someJob(t, nil)}
+		n.Optional().After = []string{w.someJob(t, nil)}
 	case 7:
-		n.Headers = []*fsmpb.Header{{Name: "a", Value: "1"}, {Name: "osqueue-scheduled-at", Value: "never"}, {Name: "z"}}
+		n.Optional().Headers = []*fsmpb.Header{{Name: "a", Value: "1"}, {Name: "osqueue-scheduled-at", Value: "never"}, {Name: "z"}}
 	}
 	op := &fsmpb.PutCron{
 		Name: name, Spec: pick(t, []string{"@hourly", "* * * * *"}, "spec"), TimeZone: pick(t, []string{"", "Europe/Berlin"}, "zone"),

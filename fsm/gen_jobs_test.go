@@ -23,7 +23,7 @@ func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
 	for range roll(t, 6, "jobs") {
 		n := w.newJob(t, op)
 		if batch != "" && !once(t, 4, "beside the batch") {
-			n.Batch = batch
+			n.Optional().Batch = batch
 		}
 		if len(w.files) > 0 && once(t, 4, "with artefacts") {
 			n.Artefacts = w.filesOf(t)
@@ -59,9 +59,9 @@ func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
 		case 11:
 			b.Callback.Id = jobID(roll(t, idCount, "id"))
 		case 10:
-			b.Callback.Batch = pick(t, batchIDs, "batch")
+			b.Callback.Optional().Batch = pick(t, batchIDs, "batch")
 		case 9:
-			b.Callback.After, b.Callback.AfterBatches, b.Callback.Step = []string{w.someJob(t, nil)}, []string{"b1"}, "s1"
+			b.Callback.Optional().After, b.Callback.Optional().AfterBatches, b.Callback.Optional().Step = []string{w.someJob(t, nil)}, []string{"b1"}, "s1"
 		}
 	}
 	if w.batches == nil {
@@ -86,21 +86,21 @@ func (w *workload) recordQuota(t *rapid.T) *fsmpb.Quota {
 // repeated request.
 func (w *workload) newJob(t *rapid.T, op *fsmpb.Enqueue) *fsmpb.NewJob {
 	number := roll(t, idCount, "id")
-	if n := w.contents[jobID(number)]; n != nil && w.meets(n.After) && !once(t, 5, "as new") {
+	if n := w.contents[jobID(number)]; n != nil && w.meets(n.Options.GetAfter()) && !once(t, 5, "as new") {
 		return proto.CloneOf(n)
 	}
 	n := w.content(t, number)
 	if once(t, 4, "after") {
 		for range 1 + roll(t, 3, "afters") {
-			n.After = append(n.After, w.someJob(t, op))
+			n.Optional().After = append(n.Options.GetAfter(), w.someJob(t, op))
 		}
-		n.AfterFailure = uint32(roll(t, 4, "after failure"))
+		n.Optional().AfterFailure = uint32(roll(t, 4, "after failure"))
 	}
 	if once(t, 12, "after batches") {
 		for range 1 + roll(t, 2, "batches") {
-			n.AfterBatches = append(n.AfterBatches, w.someBatch(t))
+			n.Optional().AfterBatches = append(n.Options.GetAfterBatches(), w.someBatch(t))
 		}
-		n.AfterFailure = uint32(roll(t, 4, "after failure"))
+		n.Optional().AfterFailure = uint32(roll(t, 4, "after failure"))
 	}
 	w.distort(t, n)
 	if w.contents == nil {
@@ -132,7 +132,7 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: jobID(number), Type: jobTypes[number%len(jobTypes)],
 		Priority: int32(number%7/5) * 5, LeaseMs: int64(number % 3 * 60),
-		Group: groups[number/4%len(groups)],
+		Options: &fsmpb.Options{Group: groups[number/4%len(groups)]},
 	}
 	if number%4 > 0 {
 		n.Payload = fmt.Append(nil, number)[:min(number%4-1, 1+number/10)]
@@ -145,28 +145,28 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 		n.RunAtMs = sum(w.now, odd(t, rapid.Int64Range(-20, 100), "runAt"))
 	}
 	if number%10 == 6 {
-		n.StartBeforeMs = sum(w.now, odd(t, rapid.Int64Range(-5, 120), "start before"))
+		n.Optional().StartBeforeMs = sum(w.now, odd(t, rapid.Int64Range(-5, 120), "start before"))
 	}
 	if number%13 < 4 {
-		n.RetainMs = odd(t, rapid.SampledFrom([]int64{20, 200, 1, 0}), "retain")
+		n.Optional().RetainMs = odd(t, rapid.SampledFrom([]int64{20, 200, 1, 0}), "retain")
 	}
 	if number%4 == 1 {
-		n.OnError = w.onError(t)
+		n.Optional().OnError = w.onError(t)
 	}
 	if number%9 == 4 {
-		n.TimeoutMs = odd(t, rapid.Int64Range(5, 80), "timeout")
+		n.Optional().TimeoutMs = odd(t, rapid.Int64Range(5, 80), "timeout")
 	}
 	if number%8 < 3 {
-		n.Tags = tags[:1+number%3]
+		n.Optional().Tags = tags[:1+number%3]
 	}
 	if number%10 == 3 {
-		n.Backoff = w.backoff(t)
+		n.Optional().Backoff = w.backoff(t)
 	}
-	n.Limits = limitSets[(number+number/16%2*3)%len(limitSets)] // jobs of a type and group have two lists
+	n.Optional().Limits = limitSets[(number+number/16%2*3)%len(limitSets)] // jobs of a type and group have two lists
 	if number%7 < 3 {
-		n.Unique = &fsmpb.Unique{Key: fmt.Sprint("k", number/8%2), Scope: uint32(1 + number%3)}
+		n.Optional().Unique = &fsmpb.Unique{Key: fmt.Sprint("k", number/8%2), Scope: uint32(1 + number%3)}
 		if number%3 == 2 {
-			n.Unique.PeriodMs = odd(t, rapid.Int64Range(1, 150), "period")
+			n.Options.GetUnique().PeriodMs = odd(t, rapid.Int64Range(1, 150), "period")
 		}
 	}
 	return n
@@ -175,20 +175,20 @@ func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
 // distort makes a few jobs odd.
 func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	if once(t, 12, "other limits") {
-		n.Limits = pick(t, limitSets, "limits")
+		n.Optional().Limits = pick(t, limitSets, "limits")
 	}
-	if u := n.Unique; u != nil && u.Scope == 1 && once(t, 2, "the newest wins") {
+	if u := n.Options.GetUnique(); u != nil && u.Scope == 1 && once(t, 2, "the newest wins") {
 		u.OnConflict = uint32(1 + roll(t, 2, "conflict"))
 		u.WaitMs, u.MaxWaitMs = odd(t, rapid.SampledFrom([]int64{10, 50, 0}), "wait"), pick(t, []int64{0, 30, 100}, "max wait")
 	}
 	if once(t, 8, "with names") {
-		for i := range withoutRepetitions(n.After) {
-			n.AfterNames = append(n.AfterNames, fmt.Sprint("n", i))
+		for i := range withoutRepetitions(n.Options.GetAfter()) {
+			n.Optional().AfterNames = append(n.Options.GetAfterNames(), fmt.Sprint("n", i))
 		}
-		n.Step = pick(t, stepNames, "step")
+		n.Optional().Step = pick(t, stepNames, "step")
 	}
 	if once(t, 6, "in a sequence") {
-		n.Sequence = pick(t, []string{"s", "t"}, "sequence")
+		n.Optional().Sequence = pick(t, []string{"s", "t"}, "sequence")
 	}
 	switch roll(t, 200, "oddity") {
 	case 199:
@@ -203,18 +203,18 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	case 195:
 		n.Id = ""
 	case 194:
-		n.Unique = &fsmpb.Unique{Key: pick(t, []string{"", "k0"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: odd(t, rapid.Int64Range(-5, 50), "period")}
+		n.Optional().Unique = &fsmpb.Unique{Key: pick(t, []string{"", "k0"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: odd(t, rapid.Int64Range(-5, 50), "period")}
 	case 193:
-		n.Tags = []string{"t1", "t2", "t1"}
-		n.Headers = []*fsmpb.Header{{Name: "traceparent", Value: pick(t, []string{"1", "2"}, "trace")}, {Name: "x"}}
+		n.Optional().Tags = []string{"t1", "t2", "t1"}
+		n.Optional().Headers = []*fsmpb.Header{{Name: "traceparent", Value: pick(t, []string{"1", "2"}, "trace")}, {Name: "x"}}
 	case 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176:
 		n.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxJobs: pick(t, []int64{0, 1, 3}, "quota jobs"), MaxBytes: pick(t, []int64{0, 2, 5}, "quota bytes")}
 	case 192:
-		n.Batch = pick(t, batchIDs, "batch")
+		n.Optional().Batch = pick(t, batchIDs, "batch")
 	case 191:
-		n.After = slices.Concat(n.After, n.After)
+		n.Optional().After = slices.Concat(n.Options.GetAfter(), n.Options.GetAfter())
 	case 190:
-		n.TimeoutMs = odd(t, rapid.Int64(), "timeout")
+		n.Optional().TimeoutMs = odd(t, rapid.Int64(), "timeout")
 	}
 }
 
@@ -236,7 +236,7 @@ func (w *workload) lanes(t *rapid.T) (muts []*fsmpb.Mutation) {
 	typ, group, few, op := pick(t, jobTypes[1:], "type"), pick(t, groups[1:], "group"), int64(1+roll(t, 2, "per group")), &fsmpb.Enqueue{}
 	for range 2 + roll(t, 3, "jobs") {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{
-			Id: fmt.Sprintf("l%04d", roll(t, 10_000, "id")), Type: typ, Group: group, Limits: pick(t, limitSets, "limits"), LeaseMs: 50,
+			Id: fmt.Sprintf("l%04d", roll(t, 10_000, "id")), Type: typ, Options: &fsmpb.Options{Group: group, Limits: pick(t, limitSets, "limits")}, LeaseMs: 50,
 		})
 	}
 	return []*fsmpb.Mutation{
@@ -255,8 +255,8 @@ func (w *workload) throttleLimit(t *rapid.T) *fsmpb.Mutation {
 	}
 	if !once(t, 3, "without a lease") {
 		op.Worker, op.Lease = w.report(t)
-		if n := w.contents[op.Lease.JobId]; len(n.GetLimits()) > 0 && !once(t, 4, "any key") {
-			op.Key = pick(t, n.Limits, "own key")
+		if n := w.contents[op.Lease.JobId]; len(n.GetOptions().GetLimits()) > 0 && !once(t, 4, "any key") {
+			op.Key = pick(t, n.Options.GetLimits(), "own key")
 			if once(t, 3, "of nobody") {
 				_, op.Key = tenantAndName(op.Key)
 			}

@@ -152,18 +152,18 @@ func (w *workload) flow(t *rapid.T) []*fsmpb.Mutation {
 	after := pick(t, [][4][]string{{nil, {"a"}, {"a"}, {"b", "c"}}, {nil, {"a"}, {"b"}, {"a", "c"}}}, "shape")
 	op := &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 3, "callback on"))}}
 	for i, name := range []string{"a", "b", "c", "d"} {
-		n := &fsmpb.NewJob{Id: id + name, Type: pick(t, jobTypes[1:3], "type"), Batch: id, Step: name, LeaseMs: 50, Priority: 9, AfterFailure: uint32(roll(t, 4, "after failure"))}
+		n := &fsmpb.NewJob{Id: id + name, Type: pick(t, jobTypes[1:3], "type"), Options: &fsmpb.Options{Batch: id, Step: name, AfterFailure: uint32(roll(t, 4, "after failure"))}, LeaseMs: 50, Priority: 9}
 		for _, on := range after[i] {
-			n.After = append(n.After, id+on)
+			n.Optional().After = append(n.Options.GetAfter(), id+on)
 		}
 		if once(t, 4, "in a sequence") {
-			n.Sequence = pick(t, []string{"s", "t"}, "sequence")
+			n.Optional().Sequence = pick(t, []string{"s", "t"}, "sequence")
 		}
 		if once(t, 8, "expires") {
-			n.StartBeforeMs = w.later(t)
+			n.Optional().StartBeforeMs = w.later(t)
 		}
 		if once(t, 6, "unique") {
-			n.Unique = &fsmpb.Unique{Key: pick(t, []string{"k0", "f"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: 50}
+			n.Optional().Unique = &fsmpb.Unique{Key: pick(t, []string{"k0", "f"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: 50}
 		}
 		op.Jobs = append(op.Jobs, n)
 	}
@@ -207,9 +207,9 @@ func (w *workload) story(t *rapid.T) []*fsmpb.Mutation {
 		return []*fsmpb.Mutation{enqueue, again}
 	}
 	// another job has its key
-	n.Unique = &fsmpb.Unique{Key: id, Scope: uint32(fsm.UniqueActive)}
+	n.Optional().Unique = &fsmpb.Unique{Key: id, Scope: uint32(fsm.UniqueActive)}
 	other := enqueueType("story", id+"b")
-	other.GetEnqueue().Jobs[0].Unique = n.Unique
+	other.GetEnqueue().Jobs[0].Optional().Unique = n.Options.GetUnique()
 	return []*fsmpb.Mutation{enqueue, changeOf(fsm.CancelJobs, id), other, again, changeOf(fsm.RetryJobs, id)}
 }
 

@@ -28,7 +28,7 @@ func withLimits(limits ...string) *fsmpb.Mutation { return limitedJob("t", "", "
 
 func limitedJob(typ, group, id string, limits ...string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{
-		Id: id, Type: typ, Group: group, Limits: limits,
+		Id: id, Type: typ, Options: &fsmpb.Options{Group: group, Limits: limits},
 	}}}}}
 }
 

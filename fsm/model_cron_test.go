@@ -204,9 +204,9 @@ func (m *model) enqueueFor(c *fsm.Cron, id string, at, runAt int64) (*fsm.Job, f
 	before := m.copied()
 	n := proto.CloneOf(c.Job)
 	n.Id, n.RunAtMs = id, runAt
-	n.Headers = slices.DeleteFunc(n.Headers, func(h *fsmpb.Header) bool { return h.Name == "osqueue-scheduled-at" })
-	n.Headers = append(n.Headers, &fsmpb.Header{Name: "osqueue-scheduled-at", Value: decimal(at)})
-	slices.SortFunc(n.Headers, func(a, b *fsmpb.Header) int { return strings.Compare(a.Name, b.Name) })
+	n.Optional().Headers = slices.DeleteFunc(n.Options.GetHeaders(), func(h *fsmpb.Header) bool { return h.Name == "osqueue-scheduled-at" })
+	n.Optional().Headers = append(n.Options.GetHeaders(), &fsmpb.Header{Name: "osqueue-scheduled-at", Value: decimal(at)})
+	slices.SortFunc(n.Options.GetHeaders(), func(a, b *fsmpb.Header) int { return strings.Compare(a.Name, b.Name) })
 	res := fsm.Result{Jobs: make([]*fsm.Job, 1), Codes: make([]fsm.Code, 1)}
 	if _, code := m.addAll([]*fsmpb.NewJob{n}, c.Name, nil, res); code != fsm.OK {
 		*m = *before

@@ -101,7 +101,7 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 			return nil, false, fsm.NoSuchBatch
 		}
 	}
-	for _, id := range n.AfterBatches {
+	for _, id := range n.Options.GetAfterBatches() {
 		if m.batch(id) == nil {
 			return nil, false, fsm.NoSuchBatch
 		}
@@ -118,7 +118,7 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 // in a mutation, and not if the mutation has added it.
 func (m *model) replace(old, j *fsm.Job, n *fsmpb.NewJob) (*fsm.Job, bool, fsm.Code) {
 	waits := old.Status == fsm.Blocked || old.Status == fsm.Scheduled || old.Status == fsm.Unclaimed
-	if n.Unique.OnConflict == 0 || !waits || m.touched[old.ID] {
+	if n.Options.GetUnique().OnConflict == 0 || !waits || m.touched[old.ID] {
 		return old, false, fsm.Duplicate
 	}
 	to := *old
@@ -158,7 +158,7 @@ func (m *model) touch(id string) {
 
 // wantedRunAt is the run time that an enqueue asks for a job that was created at a time, or 0.
 func (m *model) wantedRunAt(n *fsmpb.NewJob, created int64) int64 {
-	u := n.Unique
+	u := n.Options.GetUnique()
 	if fsm.OnConflict(u.GetOnConflict()) != fsm.ConflictDebounce {
 		return n.RunAtMs
 	}
@@ -189,12 +189,12 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			LeaseMs: n.LeaseMs,
 		},
 		Opt: &fsm.Options{
-			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
-			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Limits, Sequence: n.Sequence,
-			StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onErrorOf(n),
-			AfterNames: n.AfterNames, AfterBatches: withoutRepetitions(n.AfterBatches), Step: n.Step,
+			Backoff: backoffOf(n.Options.GetBackoff()), TimeoutMs: n.Options.GetTimeoutMs(), Group: n.Options.GetGroup(), Tags: withoutRepetitions(n.Options.GetTags()), Headers: headersOf(n),
+			After: n.Options.GetAfter(), AfterFailure: fsm.AfterFailure(n.Options.GetAfterFailure()), Batch: n.Options.GetBatch(), Cron: cron, Account: n.Quota.GetAccount(), Limits: n.Options.GetLimits(), Sequence: n.Options.GetSequence(),
+			StartBefore: n.Options.GetStartBeforeMs(), RetainMs: n.Options.GetRetainMs(), OnError: onErrorOf(n),
+			AfterNames: n.Options.GetAfterNames(), AfterBatches: withoutRepetitions(n.Options.GetAfterBatches()), Step: n.Options.GetStep(),
 			Unique: fsm.Unique{
-				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
+				Key: n.Options.GetUnique().GetKey(), Scope: fsm.UniqueScope(n.Options.GetUnique().GetScope()), PeriodMs: n.Options.GetUnique().GetPeriodMs(),
 			},
 		},
 	}
@@ -202,8 +202,8 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
-	all := withoutRepetitions(n.After)
-	for _, id := range withoutRepetitions(n.AfterBatches) {
+	all := withoutRepetitions(n.Options.GetAfter())
+	for _, id := range withoutRepetitions(n.Options.GetAfterBatches()) {
 		all = append(all, batchMark+id)
 	}
 	for _, id := range all {
@@ -211,7 +211,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
-	if m.busy(n.Sequence) {
+	if m.busy(n.Options.GetSequence()) {
 		details(j, func(d *fsm.Details) { d.InLine = true })
 	}
 	j.Status = m.waitingOrReady(j)
@@ -368,13 +368,13 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 	if n == nil {
 		return 0
 	}
-	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
-	texts = append(texts, append(slices.Clone(n.Limits), n.Sequence, n.Step)...)
-	texts = append(texts, append(slices.Clone(n.AfterNames), unrepeated(n.AfterBatches)...)...)
-	for _, r := range n.OnError {
+	texts := append([]string{n.Options.GetGroup(), n.GetOptions().GetUnique().GetKey(), n.Options.GetBatch()}, append(unrepeated(n.Options.GetTags()), unrepeated(n.Options.GetAfter())...)...)
+	texts = append(texts, append(slices.Clone(n.Options.GetLimits()), n.Options.GetSequence(), n.Options.GetStep())...)
+	texts = append(texts, append(slices.Clone(n.Options.GetAfterNames()), unrepeated(n.Options.GetAfterBatches())...)...)
+	for _, r := range n.Options.GetOnError() {
 		texts = append(texts, r.Class)
 	}
-	for _, h := range n.Headers {
+	for _, h := range n.Options.GetHeaders() {
 		texts = append(texts, h.Name, h.Value)
 	}
 	return int64(len(n.Payload) + len(strings.Join(texts, "")))
@@ -511,7 +511,7 @@ func (m *model) statusOf(id string) fsm.Status {
 
 // checkAfter looks at what a job of a mutation that added jobs waits for.
 func (m *model) checkAfter(n *fsmpb.NewJob, added []string, scope *fsmpb.Scope) fsm.Code {
-	for _, id := range n.After {
+	for _, id := range n.Options.GetAfter() {
 		var jobType, group string
 		if j := m.job(id); j != nil {
 			jobType, group = j.Type, j.Options().Group
@@ -525,11 +525,11 @@ func (m *model) checkAfter(n *fsmpb.NewJob, added []string, scope *fsmpb.Scope) 
 			return fsm.NoSuchJob
 		}
 	}
-	if m.reachesCycle(n.Id, added, nil) || n.Batch != "" && slices.Contains(n.AfterBatches, n.Batch) {
+	if m.reachesCycle(n.Id, added, nil) || n.Options.GetBatch() != "" && slices.Contains(n.Options.GetAfterBatches(), n.Options.GetBatch()) {
 		return fsm.Cycle
 	}
-	all := slices.Clone(n.After)
-	for _, id := range n.AfterBatches {
+	all := slices.Clone(n.Options.GetAfter())
+	for _, id := range n.Options.GetAfterBatches() {
 		all = append(all, batchMark+id)
 	}
 	for _, id := range all {
@@ -606,7 +606,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 }
 
 func onErrorOf(n *fsmpb.NewJob) (out []*fsmpb.OnError) {
-	for _, r := range n.OnError {
+	for _, r := range n.Options.GetOnError() {
 		out = append(out, &fsmpb.OnError{Class: r.Class, Dead: r.Dead, DelayMs: r.DelayMs})
 	}
 	return out
@@ -619,7 +619,7 @@ func sameOnError(a, b []*fsmpb.OnError) bool {
 }
 
 func headersOf(n *fsmpb.NewJob) (out []*fsmpb.Header) {
-	for _, h := range n.Headers {
+	for _, h := range n.Options.GetHeaders() {
 		out = append(out, &fsmpb.Header{Name: h.Name, Value: h.Value})
 	}
 	return out

@@ -281,7 +281,7 @@ func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {
 // callBack enqueues the callback of a batch, unless its id is taken.
 func (m *model) callBack(b *fsm.JobBatch) {
 	n := proto.CloneOf(b.Callback)
-	n.Batch, n.Step, n.Unique, n.After, n.AfterNames, n.AfterBatches, n.AfterFailure = "", "", nil, nil, nil, nil, 0
+	n.Optional().Batch, n.Optional().Step, n.Optional().Unique, n.Optional().After, n.Optional().AfterNames, n.Optional().AfterBatches, n.Optional().AfterFailure = "", "", nil, nil, nil, nil, 0
 	for n.Id == "" || m.job(n.Id) != nil {
 		n.Id += "-" + m.meta.LSN().String()
 	}

@@ -12,7 +12,7 @@ import (
 // replaced once in a plan.
 func (p *plan) checkReplaced(i int, n *fsmpb.NewJob) Code {
 	old := p.outcomes[i].job
-	if old == nil || n.Unique.OnConflict == uint32(ConflictKeep) || old.Status != Blocked && old.Status != Scheduled && old.Status != Unclaimed {
+	if old == nil || n.Options.GetUnique().GetOnConflict() == uint32(ConflictKeep) || old.Status != Blocked && old.Status != Scheduled && old.Status != Unclaimed {
 		return OK
 	}
 	if slices.ContainsFunc(p.outcomes[:i], func(f outcome) bool { return f.replaced != nil && f.job == old }) {
@@ -43,11 +43,11 @@ func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 	if at := runAt(n, p.e.meta.NowMs, old.CreatedAt); at != 0 {
 		j.RunAt = at
 	}
-	o, was := *old.Options(), old.Options()
-	o.Tags, o.Limits, o.Headers = job.CloneStrings(job.Distinct(n.Tags)), job.CloneStrings(n.Limits), job.CloneHeaders(n.Headers)
-	sameHeaders := slices.EqualFunc(o.Headers, was.Headers, func(a, b *fsmpb.Header) bool { return a.Name == b.Name && a.Value == b.Value })
-	if !slices.Equal(o.Tags, was.Tags) || !slices.Equal(o.Limits, was.Limits) || !sameHeaders {
-		if j.Opt = &o; o.Zero() {
+	own, was, o := *old.Options(), old.Options(), n.Options // which has the unique key
+	own.Tags, own.Limits, own.Headers = job.CloneStrings(job.Distinct(o.Tags)), job.CloneStrings(o.Limits), job.CloneHeaders(o.Headers)
+	sameHeaders := slices.EqualFunc(own.Headers, was.Headers, func(a, b *fsmpb.Header) bool { return a.Name == b.Name && a.Value == b.Value })
+	if !slices.Equal(own.Tags, was.Tags) || !slices.Equal(own.Limits, was.Limits) || !sameHeaders {
+		if j.Opt = &own; own.Zero() {
 			j.Opt = nil
 		}
 		p.e.usage.Share(&j)
@@ -61,7 +61,7 @@ func (p *plan) replaced(old *Job, n *fsmpb.NewJob) *Job {
 
 // runAt returns the run time that an enqueue at the time now gives a job that was created at a time; 0: none.
 func runAt(n *fsmpb.NewJob, now, createdAt int64) int64 {
-	u := n.Unique
+	u := n.Options.GetUnique()
 	if u.GetOnConflict() != uint32(ConflictDebounce) {
 		return n.RunAtMs
 	}

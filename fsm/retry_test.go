@@ -107,7 +107,7 @@ func hasMemory(mut *fsmpb.Mutation) bool {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_Enqueue:
 		return op.Enqueue.NewBatch == nil && !slices.ContainsFunc(op.Enqueue.Jobs, func(n *fsmpb.NewJob) bool {
-			return n.Unique != nil || n.Batch != "" || len(n.After)+len(n.AfterBatches) > 0
+			return n.Options.GetUnique() != nil || n.Options.GetBatch() != "" || len(n.Options.GetAfter())+len(n.Options.GetAfterBatches()) > 0
 		})
 	case *fsmpb.Mutation_Heartbeat:
 		return !slices.ContainsFunc(op.Heartbeat.Leases, func(l *fsmpb.Lease) bool { return l.Progress != nil })

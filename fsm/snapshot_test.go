@@ -205,7 +205,7 @@ func manyChunks(t testing.TB) *fsm.Machine {
 		for i := from; i < from+perEntry; i++ {
 			n := &fsmpb.NewJob{Id: benchID(i), Type: typeOf(i / 100), Payload: fmt.Appendf(nil, "[%d]", i)}
 			if i%3 == 0 {
-				n.Tags, n.Group = []string{tagOf(i)}, groupOf(i)
+				n.Optional().Tags, n.Optional().Group = []string{tagOf(i)}, groupOf(i)
 			}
 			op.Jobs = append(op.Jobs, n)
 		}

@@ -16,7 +16,7 @@ func inFlow(batch string, jobs ...string) *fsmpb.Mutation {
 	op := &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: batch}}
 	for _, line := range jobs {
 		names := strings.Fields(line)
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: names[0], Type: "t", Batch: batch, After: names[1:]})
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: names[0], Type: "t", Options: &fsmpb.Options{Batch: batch, After: names[1:]}})
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
 }
@@ -108,7 +108,7 @@ func TestParentWaitsForItsChildren(t *testing.T) {
 		m, children := fsm.New(), inFlow("children", "c1", "c2")
 		children.GetEnqueue().Parent = &fsmpb.Parent{Worker: "w", Lease: &fsmpb.Lease{JobId: "p"}}
 		parent := enqueue("p")
-		parent.GetEnqueue().Jobs[0].AfterFailure = uint32(fsm.AfterCancel) // its own choice does not count
+		parent.GetEnqueue().Jobs[0].Optional().AfterFailure = uint32(fsm.AfterCancel) // its own choice does not count
 		mustBe(t, m, apply(t, m, 1, children), fsm.NotFound)
 		mustBe(t, m, apply(t, m, 1, parent, claim("w", 1), storeStep("w", "p", 0, "made", "2"), children, suspendUntilEnd("w", "p", 0, "nobody's"), suspendUntilEnd("w", "p", 0, "children")),
 			fsm.OK, fsm.OK, fsm.OK, fsm.OK, fsm.NoSuchBatch, fsm.OK)
@@ -131,7 +131,7 @@ func TestWaitersOfARemovedBatch(t *testing.T) {
 	settings.RetainCompletedMs = 10
 	after := enqueue("block", "run")
 	for i, n := range after.GetEnqueue().Jobs {
-		n.AfterBatches, n.AfterFailure = []string{"b"}, []uint32{uint32(fsm.AfterBlock), uint32(fsm.AfterRun)}[i]
+		n.Optional().AfterBatches, n.Optional().AfterFailure = []string{"b"}, []uint32{uint32(fsm.AfterBlock), uint32(fsm.AfterRun)}[i]
 	}
 	mustBe(t, m, apply(t, m, 1, registerBroker("n", 1, settings), inFlow("b"), after), fsm.OK, fsm.OK, fsm.OK)
 	apply(t, m, 100)
@@ -209,7 +209,7 @@ func TestRetryOfADiamond(t *testing.T) {
 func TestRetryOfAFlowEndsItsStartBefore(t *testing.T) {
 	m, jobs := fsm.New(), inFlow("b", "first", "second first")
 	for _, n := range jobs.GetEnqueue().Jobs {
-		n.StartBeforeMs = 100
+		n.Optional().StartBeforeMs = 100
 	}
 	mustBe(t, m, apply(t, m, 1, jobs, retryFlow("first", false)), fsm.OK, fsm.OK)
 	apply(t, m, 200)
@@ -221,7 +221,7 @@ func TestRetryOfAFlowEndsItsStartBefore(t *testing.T) {
 func TestRetryOfAFlowCountsOtherFailures(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		m, jobs := fsm.New(), inFlow("b", "a", "b", "clean a b")
-		jobs.GetEnqueue().Jobs[2].AfterFailure = uint32(fsm.AfterOnly)
+		jobs.GetEnqueue().Jobs[2].Optional().AfterFailure = uint32(fsm.AfterOnly)
 		apply(t, m, 1, jobs, claim("w", 2), fail("w", "b", 0, "boom", true))
 		if fails {
 			apply(t, m, 1, fail("w", "a", 0, "boom", true))
@@ -237,9 +237,9 @@ func TestRetryOfAFlowCountsOtherFailures(t *testing.T) {
 func TestFlowsAreBounded(t *testing.T) {
 	m, op := fsm.New(), &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: "b"}}
 	for i := range 10_001 {
-		n := &fsmpb.NewJob{Id: fmt.Sprint("k", i), Type: "t", Batch: "b"}
+		n := &fsmpb.NewJob{Id: fmt.Sprint("k", i), Type: "t", Options: &fsmpb.Options{Batch: "b"}}
 		if i > 0 {
-			n.After = []string{fmt.Sprint("k", i-1)}
+			n.Optional().After = []string{fmt.Sprint("k", i-1)}
 		}
 		op.Jobs = append(op.Jobs, n)
 	}

@@ -15,10 +15,10 @@ import (
 // A text that is neither here nor in ownedTexts fails the test, so that a new record has an owner.
 var textsOfNobody = strings.Fields(`
 	Mutation.actor Mutation.tenant
-	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after Header.name Header.value Quota.account Scope.types Scope.groups
+	NewJob.id NewJob.type Options.group Options.tags Options.after Header.name Header.value Quota.account Scope.types Scope.groups
 	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error Fail.class OnError.class ForceComplete.job_id
 	StateChecked.diverged
-	NewJob.after_names NewJob.step NewBatch.parent
+	Options.after_names Options.step Options.cron Options.account NewBatch.parent
 	StoreStep.name Suspend.signal SendSignal.job_id SendSignal.name SendSignal.id MakeLink.job_id MakeLink.signal RetryFlow.job_id
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
 	EditJob.id Tags.tags Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
@@ -35,9 +35,9 @@ var textsOfNobody = strings.Fields(`
 
 // ownedTexts name an object that belongs to the tenant of the mutation.
 var ownedTexts = strings.Fields(`
-	Request.key NewJob.batch NewJob.limits NewJob.sequence Unique.key NewBatch.id Limits.limits SetLimit.pattern ThrottleLimit.key ThrottleLimit.worker
+	Request.key Options.batch Options.limits Options.sequence Unique.key NewBatch.id Limits.limits SetLimit.pattern ThrottleLimit.key ThrottleLimit.worker
 	Claim.worker Heartbeat.worker Complete.worker Fail.worker Release.worker RegisterWorker.name WorkerDead.name SetQuiet.name
-	Parent.worker StoreStep.worker Suspend.worker Suspend.batch NewJob.after_batches
+	Parent.worker StoreStep.worker Suspend.worker Suspend.batch Options.after_batches
 	NamedArtefact.id ReserveArtefact.id AttachArtefact.worker
 	Filter.batch Filter.worker PutCron.name PauseCron.name DeleteCron.name TriggerCron.name
 `)
@@ -132,7 +132,7 @@ func TestWaitsOfATenant(t *testing.T) {
 	m := fsm.New()
 	mine := enqueue("parent", "after", "child")
 	mine.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b"}
-	mine.GetEnqueue().Jobs[1].AfterBatches, mine.GetEnqueue().Jobs[2].Batch = []string{"b"}, "b"
+	mine.GetEnqueue().Jobs[1].Optional().AfterBatches, mine.GetEnqueue().Jobs[2].Optional().Batch = []string{"b"}, "b"
 	mine.Tenant = "acme"
 	until := suspendUntilEnd("w", "parent", 0, "b")
 	until.Tenant = "acme"

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -37,27 +38,26 @@ func (s *jobReader) NewJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 // FillJob is NewJob into a job that is zero.
 func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
-	job.RunAtMs, job.StartBeforeMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs, job.RetainMs = in.RunAt, in.StartBefore, in.MaxAttempts, in.LeaseMs, in.TimeoutMs, in.RetainMs
-	job.Group, job.Tags, job.Batch, job.Sequence = in.Group, in.Tags, in.BatchID, in.Sequence
-	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, job), s.readUnique(in, job), s.readAfter(in, job))
+	job.RunAtMs, job.MaxAttempts, job.LeaseMs = in.RunAt, in.MaxAttempts, in.LeaseMs
+	o := noOptions.Get().(*fsmpb.Options) //nolint:forcetypeassert // it has nothing else
+	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, o), s.readUnique(in, o), s.readAfter(in, o))
 	if err != nil {
 		return err
 	}
-	if job.OnError, err = s.limits.readOnError(in.OnError); err != nil {
-		return err
+	if o.SizeVT() > 0 {
+		job.Options = o
+	} else {
+		noOptions.Put(o)
 	}
-	if job.Limits, err = readLimits(in.Limits); err != nil {
-		return err
-	}
-	if job.Artefacts, err = s.limits.readArtefacts(in.Artefacts); err != nil {
-		return err
-	}
-	if job.Headers, err = readHeaders(in.Headers); err != nil || job.Id != "" {
+	if job.Artefacts, err = s.limits.readArtefacts(in.Artefacts); err != nil || job.Id != "" {
 		return err
 	}
 	job.Id, err = NewID()
 	return err
 }
+
+// noOptions has options that are zero: most jobs have none.
+var noOptions = sync.Pool{New: func() any { return new(fsmpb.Options) }}
 
 // decodedBytes is what a job of a list takes in memory until it is committed, beside its text: thirty times as much as the
 // body of a short one.
@@ -136,15 +136,28 @@ func (s *jobReader) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
 	return nil
 }
 
-func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
+func (s *jobReader) readOptions(in *v1.NewJob, o *fsmpb.Options) (err error) {
+	o.StartBeforeMs, o.TimeoutMs, o.RetainMs = in.StartBefore, in.TimeoutMs, in.RetainMs
+	o.Group, o.Tags, o.Batch, o.Sequence = in.Group, in.Tags, in.BatchID, in.Sequence
 	l := s.limits
-	if job.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
+	if o.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
 		return err
 	}
-	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), CheckMs("retainMs", in.RetainMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckNewName("sequence", in.Sequence), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
+	err = cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), CheckMs("retainMs", in.RetainMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckNewName("sequence", in.Sequence), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
+	if err != nil {
+		return err
+	}
+	if o.OnError, err = l.readOnError(in.OnError); err != nil {
+		return err
+	}
+	if o.Limits, err = readLimits(in.Limits); err != nil {
+		return err
+	}
+	o.Headers, err = readHeaders(in.Headers)
+	return err
 }
 
-func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
+func (s *jobReader) readUnique(in *v1.NewJob, o *fsmpb.Options) error {
 	l, key := s.limits, in.UniqueKey
 	if len(in.UniqueFields) > 0 {
 		if err := s.checkUniqueFields(in); err != nil {
@@ -184,7 +197,7 @@ func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
 	case scope == fsm.UniquePeriod && in.UniqueMs == 0:
 		return Bad("uniqueMs", "is missing; the uniqueScope %q needs it", v1.UniquePeriod)
 	case key != "":
-		job.Unique = &fsmpb.Unique{
+		o.Unique = &fsmpb.Unique{
 			Key: key, Scope: uint32(scope), PeriodMs: in.UniqueMs, OnConflict: conflict, WaitMs: in.DebounceMs, MaxWaitMs: in.DebounceMaxMs,
 		}
 	}
@@ -237,7 +250,7 @@ func (s *jobReader) readConflict(in *v1.NewJob, key string) (uint32, error) {
 }
 
 // readAfter takes ids unchecked: the jobs may come from legacy documents.
-func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
+func (s *jobReader) readAfter(in *v1.NewJob, o *fsmpb.Options) error {
 	if limit := s.limits.After; len(in.After) > limit {
 		return Bad("after", "has %d items; a job may have at most %d", len(in.After), limit)
 	}
@@ -247,7 +260,7 @@ func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 		}
 	}
 	choice, err := Choice("afterFailure", in.AfterFailure, fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly)
-	job.After, job.AfterFailure, job.AfterNames, job.AfterBatches, job.Step = in.After, choice, in.AfterNames, in.AfterBatches, in.Step
+	o.After, o.AfterFailure, o.AfterNames, o.AfterBatches, o.Step = in.After, choice, in.AfterNames, in.AfterBatches, in.Step
 	return cmp.Or(err, s.checkFlow(in))
 }
 

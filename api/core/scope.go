@@ -64,7 +64,7 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 			return nil
 		}
 	case ByName(v1.PathCrons):
-		if cron := c.State().View().Cron(c.Owned(c.Name)); cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
+		if cron := c.State().View().Cron(c.Owned(c.Name)); cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetOptions().GetGroup()) != nil {
 			return ErrNoCron
 		}
 		return nil

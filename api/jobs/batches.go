@@ -81,10 +81,11 @@ func (s *jobs) readNewBatch(c *core.Call, in *v1.NewBatch) (*fsmpb.Enqueue, erro
 		return nil, err
 	}
 	for i, j := range jobs {
-		if j.Batch != "" && j.Batch != n.Id {
-			return nil, core.Blame(core.Bad("batchId", "is %q, but this request makes the batch %q; leave it out", core.Shown(j.Batch), n.Id), i)
+		o := j.Optional()
+		if given := o.Batch; given != "" && given != n.Id {
+			return nil, core.Blame(core.Bad("batchId", "is %q, but this request makes the batch %q; leave it out", core.Shown(given), n.Id), i)
 		}
-		j.Batch = n.Id
+		o.Batch = n.Id
 	}
 	op := &fsmpb.Enqueue{Jobs: jobs, NewBatch: n}
 	if err := s.readParent(in, op); err != nil {

@@ -62,7 +62,7 @@ func (s *jobs) edit(c *core.Call, in *v1.EditJob) error {
 		op.Tags = &fsmpb.Tags{Tags: in.Tags}
 	}
 	if in.Limits != nil {
-		op.Limits = &fsmpb.Limits{Limits: read.Limits}
+		op.Limits = &fsmpb.Limits{Limits: read.Options.GetLimits()}
 	}
 	if in.Revision != nil && *in.Revision < 0 {
 		return core.Bad("revision", "is %d; must not be negative", *in.Revision)

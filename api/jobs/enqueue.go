@@ -84,7 +84,7 @@ func (s *jobs) nameMissing(c *core.Call, err error, job *fsmpb.NewJob, batch []*
 		return err
 	}
 	var missing []string
-	for _, id := range job.GetAfter() {
+	for _, id := range job.GetOptions().GetAfter() {
 		inBatch := slices.ContainsFunc(batch, func(j *fsmpb.NewJob) bool { return j.GetId() == id })
 		if j := s.Node.Job(id); !inBatch && (j == nil || s.CheckJob(c, j) != nil) && len(missing) < core.UnknownMax {
 			missing = append(missing, strconv.Quote(core.Shown(id)))

@@ -153,7 +153,7 @@ func (g *grapher) batch(at int, id string, depth int) {
 	}
 	if n := &g.out.Jobs[g.places[b.Callback.GetId()]]; n.Status == "" && !b.Called {
 		n.Planned = true
-		if !g.hidden(b.Callback.GetType(), b.Callback.GetGroup()) {
+		if !g.hidden(b.Callback.GetType(), b.Callback.GetOptions().GetGroup()) {
 			n.Type = b.Callback.GetType()
 		}
 	}

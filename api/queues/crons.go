@@ -161,10 +161,10 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		return nil, err
 	}
 	job.Id = "" // each one gets its own
-	if slices.ContainsFunc(job.Headers, func(h *fsmpb.Header) bool { return h.Name == fsm.ScheduledHeader }) {
+	if slices.ContainsFunc(job.Options.GetHeaders(), func(h *fsmpb.Header) bool { return h.Name == fsm.ScheduledHeader }) {
 		return nil, core.Bad("headers", "has %s, which the schedule sets; leave it out", fsm.ScheduledHeader)
 	}
-	if fsm.CheckCronHeaders(job.Headers) != nil {
+	if fsm.CheckCronHeaders(job.Options.GetHeaders()) != nil {
 		return nil, core.Bad("headers", "leaves no room for %s, which the schedule adds; leave out a header, or 40 bytes", fsm.ScheduledHeader)
 	}
 	return job, nil
@@ -372,20 +372,21 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 		b = core.Number(b, "maxAttempts", int64(*j.MaxAttempts))
 	}
 	b = core.NumberIf(b, "leaseMs", j.GetLeaseMs())
-	if o := j.GetBackoff(); o.GetKind() != 0 {
+	o := j.GetOptions()
+	if w := o.GetBackoff(); w.GetKind() != 0 {
 		b = core.AppendBackoff(core.Key(b, "backoff"), backoff.Backoff{
-			Kind: backoff.Kind(o.Kind), BaseMs: o.BaseMs, CapMs: o.CapMs, Jitter: uint8(o.JitterPercent),
+			Kind: backoff.Kind(w.Kind), BaseMs: w.BaseMs, CapMs: w.CapMs, Jitter: uint8(w.JitterPercent),
 		})
 	}
-	b = core.NumberIf(b, "timeoutMs", j.GetTimeoutMs())
-	b = core.NumberIf(b, "retainMs", j.GetRetainMs())
-	b = core.AppendOnError(b, j.GetOnError())
-	b = core.TextIf(b, "group", j.GetGroup())
-	b = core.TextsIf(b, "tags", j.GetTags())
-	b = core.TextsIf(b, "limits", j.GetLimits())
-	b = core.TextIf(b, "sequence", j.GetSequence())
-	b = core.AppendHeaders(b, j.GetHeaders())
-	if u := j.GetUnique(); u.GetKey() != "" {
+	b = core.NumberIf(b, "timeoutMs", o.GetTimeoutMs())
+	b = core.NumberIf(b, "retainMs", o.GetRetainMs())
+	b = core.AppendOnError(b, o.GetOnError())
+	b = core.TextIf(b, "group", o.GetGroup())
+	b = core.TextsIf(b, "tags", o.GetTags())
+	b = core.TextsIf(b, "limits", o.GetLimits())
+	b = core.TextIf(b, "sequence", o.GetSequence())
+	b = core.AppendHeaders(b, o.GetHeaders())
+	if u := o.GetUnique(); u.GetKey() != "" {
 		b = core.Text(b, "uniqueKey", u.Key)
 		b = core.TextIf(b, "uniqueScope", fsm.UniqueScope(u.Scope).String())
 		b = core.NumberIf(b, "uniqueMs", u.PeriodMs)

@@ -55,7 +55,7 @@ func (n *node) do(m *fsmpb.Mutation) fsm.Result {
 }
 
 func (n *node) enqueue(headers ...*fsmpb.Header) {
-	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j1", Type: "mail", Headers: headers}}}}})
+	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j1", Type: "mail", Options: &fsmpb.Options{Headers: headers}}}}}})
 }
 
 func (n *node) claim(request string) *fsmpb.Lease {

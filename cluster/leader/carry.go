@@ -172,7 +172,9 @@ func (c *carried) enqueue() {
 	refused := c.try(c.try(c.batch, c.newJob), c.newJob) // the second time, because a job may wait for a later one
 	c.kept = append(c.kept, c.try(refused, func(j *fsm.Job) *fsmpb.NewJob {
 		n := c.newJob(j)
-		n.After, n.Batch = nil, ""
+		if n.Options != nil {
+			n.Options.After, n.Options.Batch = nil, ""
+		}
 		return n
 	})...)
 	c.batch = nil
@@ -182,10 +184,12 @@ func (c *carried) enqueue() {
 // that are in m or in a batch.
 func (c *carried) newJob(j *fsm.Job) *fsmpb.NewJob {
 	n := j.NewJob()
-	n.After = slices.DeleteFunc(slices.Clone(j.Details().Waits), func(id string) bool {
-		_, coming := c.ids[id]
-		return !coming && c.m.Job(id) == nil
-	})
+	if n.Options != nil {
+		n.Options.After = slices.DeleteFunc(slices.Clone(j.Details().Waits), func(id string) bool {
+			_, coming := c.ids[id]
+			return !coming && c.m.Job(id) == nil
+		})
+	}
 	n.Artefacts = c.reserve(j)
 	return n
 }

@@ -221,7 +221,7 @@ func TestNoClaimSleepsWhileAJobIsAvailable(t *testing.T) {
 					for range rapid.IntRange(1, 3).Draw(rt, "jobs") {
 						c.next++
 						op.Jobs = append(op.Jobs, &fsmpb.NewJob{
-							Id: fmt.Sprint(c.next), Type: rapid.SampledFrom(types).Draw(rt, "type"), Group: "g",
+							Id: fmt.Sprint(c.next), Type: rapid.SampledFrom(types).Draw(rt, "type"), Options: &fsmpb.Options{Group: "g"},
 						})
 					}
 					muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})

@@ -13,7 +13,7 @@ import (
 func FuzzDecode(f *testing.F) {
 	limit := int32(4)
 	job := func(id string) *fsmpb.NewJob {
-		return &fsmpb.NewJob{Id: id, Type: "t", Payload: []byte("1"), MaxAttempts: &limit, Tags: []string{"a"}}
+		return &fsmpb.NewJob{Id: id, Type: "t", Payload: []byte("1"), MaxAttempts: &limit, Options: &fsmpb.Options{Tags: []string{"a"}}}
 	}
 	enqueue := func(e *fsmpb.Enqueue) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: e}}

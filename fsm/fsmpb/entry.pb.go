@@ -1168,42 +1168,12 @@ type NewJob struct {
 	MaxAttempts *int32 `protobuf:"varint,6,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Lease length wished by the producer; 0 takes the default.
 	LeaseMs int64 `protobuf:"varint,7,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	// Absent takes the type's.
-	Backoff *Backoff `protobuf:"bytes,8,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// How long an attempt may take, whatever its heartbeats; 0 takes the type's.
-	TimeoutMs int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// Claims rotate over the groups of a type; "" is a group, too.
-	Group  string   `protobuf:"bytes,10,opt,name=group,proto3" json:"group,omitempty"`
-	Tags   []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
-	Unique *Unique  `protobuf:"bytes,12,opt,name=unique,proto3" json:"unique,omitempty"`
-	// Ids of the jobs to wait for.
-	After []string `protobuf:"bytes,13,rep,name=after,proto3" json:"after,omitempty"`
-	// fsm.AfterFailure.
-	AfterFailure uint32 `protobuf:"varint,14,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
-	// Names of the jobs of after, in their order; none: they have those of their own.
-	AfterNames []string `protobuf:"bytes,26,rep,name=after_names,json=afterNames,proto3" json:"after_names,omitempty"`
-	// Ids of the batches to wait for.
-	AfterBatches []string `protobuf:"bytes,24,rep,name=after_batches,json=afterBatches,proto3" json:"after_batches,omitempty"`
-	// Id of the batch that the job belongs to.
-	Batch string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
-	// Its name in the batch; "" is none.
-	Step string `protobuf:"bytes,25,opt,name=step,proto3" json:"step,omitempty"`
-	// Sorted by name.
-	Headers []*Header `protobuf:"bytes,17,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Absent: all are zero.
+	Options *Options `protobuf:"bytes,8,opt,name=options,proto3" json:"options,omitempty"`
 	// Of the producer.
-	Quota *Quota `protobuf:"bytes,18,opt,name=quota,proto3" json:"quota,omitempty"`
-	// Keys of which each must have room before the job runs (fsm.LimitsMax). Sorted, without repetition.
-	Limits []string `protobuf:"bytes,22,rep,name=limits,proto3" json:"limits,omitempty"`
-	// The jobs of a sequence run one after another; "" is none.
-	Sequence string `protobuf:"bytes,23,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The job expires then, unless it has started; 0 is never.
-	StartBeforeMs int64 `protobuf:"varint,19,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
-	// How long it is kept after its end; 0 takes the type's.
-	RetainMs int64 `protobuf:"varint,20,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
-	// The first one that matches counts.
-	OnError []*OnError `protobuf:"bytes,21,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	Quota *Quota `protobuf:"bytes,9,opt,name=quota,proto3" json:"quota,omitempty"`
 	// Files that become those of the job. Sorted by name, without repetition.
-	Artefacts     []*NamedArtefact `protobuf:"bytes,27,rep,name=artefacts,proto3" json:"artefacts,omitempty"`
+	Artefacts     []*NamedArtefact `protobuf:"bytes,10,rep,name=artefacts,proto3" json:"artefacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,86 +1257,9 @@ func (x *NewJob) GetLeaseMs() int64 {
 	return 0
 }
 
-func (x *NewJob) GetBackoff() *Backoff {
+func (x *NewJob) GetOptions() *Options {
 	if x != nil {
-		return x.Backoff
-	}
-	return nil
-}
-
-func (x *NewJob) GetTimeoutMs() int64 {
-	if x != nil {
-		return x.TimeoutMs
-	}
-	return 0
-}
-
-func (x *NewJob) GetGroup() string {
-	if x != nil {
-		return x.Group
-	}
-	return ""
-}
-
-func (x *NewJob) GetTags() []string {
-	if x != nil {
-		return x.Tags
-	}
-	return nil
-}
-
-func (x *NewJob) GetUnique() *Unique {
-	if x != nil {
-		return x.Unique
-	}
-	return nil
-}
-
-func (x *NewJob) GetAfter() []string {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-func (x *NewJob) GetAfterFailure() uint32 {
-	if x != nil {
-		return x.AfterFailure
-	}
-	return 0
-}
-
-func (x *NewJob) GetAfterNames() []string {
-	if x != nil {
-		return x.AfterNames
-	}
-	return nil
-}
-
-func (x *NewJob) GetAfterBatches() []string {
-	if x != nil {
-		return x.AfterBatches
-	}
-	return nil
-}
-
-func (x *NewJob) GetBatch() string {
-	if x != nil {
-		return x.Batch
-	}
-	return ""
-}
-
-func (x *NewJob) GetStep() string {
-	if x != nil {
-		return x.Step
-	}
-	return ""
-}
-
-func (x *NewJob) GetHeaders() []*Header {
-	if x != nil {
-		return x.Headers
+		return x.Options
 	}
 	return nil
 }
@@ -1378,44 +1271,215 @@ func (x *NewJob) GetQuota() *Quota {
 	return nil
 }
 
-func (x *NewJob) GetLimits() []string {
+func (x *NewJob) GetArtefacts() []*NamedArtefact {
+	if x != nil {
+		return x.Artefacts
+	}
+	return nil
+}
+
+// Options are what few producers ask for. Those of a new job have no cron and no account: the machine gives them.
+type Options struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent takes the type's.
+	Backoff *Backoff `protobuf:"bytes,1,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	// How long an attempt may take, whatever its heartbeats; 0 takes the type's.
+	TimeoutMs int64 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// Claims rotate over the groups of a type; "" is a group, too.
+	Group  string   `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Tags   []string `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
+	Unique *Unique  `protobuf:"bytes,5,opt,name=unique,proto3" json:"unique,omitempty"`
+	// Ids of the jobs to wait for.
+	After []string `protobuf:"bytes,6,rep,name=after,proto3" json:"after,omitempty"`
+	// fsm.AfterFailure.
+	AfterFailure uint32 `protobuf:"varint,7,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
+	// Names of the jobs of after, in their order; none: they have those of their own.
+	AfterNames []string `protobuf:"bytes,20,rep,name=after_names,json=afterNames,proto3" json:"after_names,omitempty"`
+	// Ids of the batches to wait for.
+	AfterBatches []string `protobuf:"bytes,18,rep,name=after_batches,json=afterBatches,proto3" json:"after_batches,omitempty"`
+	// Id of the batch that the job belongs to.
+	Batch string `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
+	// Its name in the batch; "" is none.
+	Step string `protobuf:"bytes,19,opt,name=step,proto3" json:"step,omitempty"`
+	// Name of the schedule that has made it.
+	Cron string `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
+	// Sorted by name.
+	Headers []*Header `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
+	// In which it counts; "" is none.
+	Account string `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
+	// Keys of which each must have room before the job runs (fsm.LimitsMax). Sorted, without repetition.
+	Limits []string `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
+	// The jobs of a sequence run one after another; "" is none.
+	Sequence string `protobuf:"bytes,13,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The job expires then, unless it has started; 0 is never.
+	StartBeforeMs int64 `protobuf:"varint,15,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
+	// How long it is kept after its end; 0 takes the type's.
+	RetainMs int64 `protobuf:"varint,16,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
+	// The first one that matches counts.
+	OnError       []*OnError `protobuf:"bytes,17,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Options) Reset() {
+	*x = Options{}
+	mi := &file_entry_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Options) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Options) ProtoMessage() {}
+
+func (x *Options) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Options.ProtoReflect.Descriptor instead.
+func (*Options) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Options) GetBackoff() *Backoff {
+	if x != nil {
+		return x.Backoff
+	}
+	return nil
+}
+
+func (x *Options) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Options) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Options) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *Options) GetUnique() *Unique {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+func (x *Options) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Options) GetAfterFailure() uint32 {
+	if x != nil {
+		return x.AfterFailure
+	}
+	return 0
+}
+
+func (x *Options) GetAfterNames() []string {
+	if x != nil {
+		return x.AfterNames
+	}
+	return nil
+}
+
+func (x *Options) GetAfterBatches() []string {
+	if x != nil {
+		return x.AfterBatches
+	}
+	return nil
+}
+
+func (x *Options) GetBatch() string {
+	if x != nil {
+		return x.Batch
+	}
+	return ""
+}
+
+func (x *Options) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *Options) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *Options) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Options) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Options) GetLimits() []string {
 	if x != nil {
 		return x.Limits
 	}
 	return nil
 }
 
-func (x *NewJob) GetSequence() string {
+func (x *Options) GetSequence() string {
 	if x != nil {
 		return x.Sequence
 	}
 	return ""
 }
 
-func (x *NewJob) GetStartBeforeMs() int64 {
+func (x *Options) GetStartBeforeMs() int64 {
 	if x != nil {
 		return x.StartBeforeMs
 	}
 	return 0
 }
 
-func (x *NewJob) GetRetainMs() int64 {
+func (x *Options) GetRetainMs() int64 {
 	if x != nil {
 		return x.RetainMs
 	}
 	return 0
 }
 
-func (x *NewJob) GetOnError() []*OnError {
+func (x *Options) GetOnError() []*OnError {
 	if x != nil {
 		return x.OnError
-	}
-	return nil
-}
-
-func (x *NewJob) GetArtefacts() []*NamedArtefact {
-	if x != nil {
-		return x.Artefacts
 	}
 	return nil
 }
@@ -1431,7 +1495,7 @@ type NamedArtefact struct {
 
 func (x *NamedArtefact) Reset() {
 	*x = NamedArtefact{}
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1507,7 @@ func (x *NamedArtefact) String() string {
 func (*NamedArtefact) ProtoMessage() {}
 
 func (x *NamedArtefact) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1520,7 @@ func (x *NamedArtefact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedArtefact.ProtoReflect.Descriptor instead.
 func (*NamedArtefact) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{8}
+	return file_entry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NamedArtefact) GetName() string {
@@ -1487,7 +1551,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1563,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1576,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{9}
+	return file_entry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OnError) GetClass() string {
@@ -1551,7 +1615,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1627,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1640,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{10}
+	return file_entry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Quota) GetAccount() string {
@@ -1611,7 +1675,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1687,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1700,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{11}
+	return file_entry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Header) GetName() string {
@@ -1669,7 +1733,7 @@ type Backoff struct {
 
 func (x *Backoff) Reset() {
 	*x = Backoff{}
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1745,7 @@ func (x *Backoff) String() string {
 func (*Backoff) ProtoMessage() {}
 
 func (x *Backoff) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1758,7 @@ func (x *Backoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backoff.ProtoReflect.Descriptor instead.
 func (*Backoff) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{12}
+	return file_entry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Backoff) GetKind() uint32 {
@@ -1745,7 +1809,7 @@ type Unique struct {
 
 func (x *Unique) Reset() {
 	*x = Unique{}
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1821,7 @@ func (x *Unique) String() string {
 func (*Unique) ProtoMessage() {}
 
 func (x *Unique) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1834,7 @@ func (x *Unique) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unique.ProtoReflect.Descriptor instead.
 func (*Unique) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{13}
+	return file_entry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Unique) GetKey() string {
@@ -1832,7 +1896,7 @@ type NewBatch struct {
 
 func (x *NewBatch) Reset() {
 	*x = NewBatch{}
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1908,7 @@ func (x *NewBatch) String() string {
 func (*NewBatch) ProtoMessage() {}
 
 func (x *NewBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1921,7 @@ func (x *NewBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewBatch.ProtoReflect.Descriptor instead.
 func (*NewBatch) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{14}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NewBatch) GetId() string {
@@ -1918,7 +1982,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +1994,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2007,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Claim) GetWorker() string {
@@ -2016,7 +2080,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2092,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2105,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Lease) GetJobId() string {
@@ -2076,7 +2140,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2152,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2165,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Progress) GetPercent() uint32 {
@@ -2131,7 +2195,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2207,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2220,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Heartbeat) GetWorker() string {
@@ -2194,7 +2258,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2270,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2283,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Complete) GetWorker() string {
@@ -2271,7 +2335,7 @@ type ForceComplete struct {
 
 func (x *ForceComplete) Reset() {
 	*x = ForceComplete{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2347,7 @@ func (x *ForceComplete) String() string {
 func (*ForceComplete) ProtoMessage() {}
 
 func (x *ForceComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2360,7 @@ func (x *ForceComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceComplete.ProtoReflect.Descriptor instead.
 func (*ForceComplete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ForceComplete) GetJobId() string {
@@ -2331,7 +2395,7 @@ type RaiseLevel struct {
 
 func (x *RaiseLevel) Reset() {
 	*x = RaiseLevel{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2407,7 @@ func (x *RaiseLevel) String() string {
 func (*RaiseLevel) ProtoMessage() {}
 
 func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2420,7 @@ func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseLevel.ProtoReflect.Descriptor instead.
 func (*RaiseLevel) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RaiseLevel) GetLevel() uint32 {
@@ -2376,7 +2440,7 @@ type CheckState struct {
 
 func (x *CheckState) Reset() {
 	*x = CheckState{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2452,7 @@ func (x *CheckState) String() string {
 func (*CheckState) ProtoMessage() {}
 
 func (x *CheckState) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2465,7 @@ func (x *CheckState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
 func (*CheckState) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 // StateChecked changes nothing. It says which checksum most nodes have for the state
@@ -2421,7 +2485,7 @@ type StateChecked struct {
 
 func (x *StateChecked) Reset() {
 	*x = StateChecked{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2497,7 @@ func (x *StateChecked) String() string {
 func (*StateChecked) ProtoMessage() {}
 
 func (x *StateChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2510,7 @@ func (x *StateChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChecked.ProtoReflect.Descriptor instead.
 func (*StateChecked) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StateChecked) GetTerm() uint64 {
@@ -2495,7 +2559,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2571,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2584,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Fail) GetWorker() string {
@@ -2587,7 +2651,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2663,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2676,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Release) GetWorker() string {
@@ -2658,7 +2722,7 @@ type StoreStep struct {
 
 func (x *StoreStep) Reset() {
 	*x = StoreStep{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2734,7 @@ func (x *StoreStep) String() string {
 func (*StoreStep) ProtoMessage() {}
 
 func (x *StoreStep) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2747,7 @@ func (x *StoreStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStep.ProtoReflect.Descriptor instead.
 func (*StoreStep) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StoreStep) GetWorker() string {
@@ -2738,7 +2802,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2814,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2827,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Suspend) GetWorker() string {
@@ -2827,7 +2891,7 @@ type SendSignal struct {
 
 func (x *SendSignal) Reset() {
 	*x = SendSignal{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +2903,7 @@ func (x *SendSignal) String() string {
 func (*SendSignal) ProtoMessage() {}
 
 func (x *SendSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +2916,7 @@ func (x *SendSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignal.ProtoReflect.Descriptor instead.
 func (*SendSignal) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendSignal) GetJobId() string {
@@ -2913,7 +2977,7 @@ type MakeLink struct {
 
 func (x *MakeLink) Reset() {
 	*x = MakeLink{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +2989,7 @@ func (x *MakeLink) String() string {
 func (*MakeLink) ProtoMessage() {}
 
 func (x *MakeLink) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3002,7 @@ func (x *MakeLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeLink.ProtoReflect.Descriptor instead.
 func (*MakeLink) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MakeLink) GetJobId() string {
@@ -2990,7 +3054,7 @@ type RetryFlow struct {
 
 func (x *RetryFlow) Reset() {
 	*x = RetryFlow{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3066,7 @@ func (x *RetryFlow) String() string {
 func (*RetryFlow) ProtoMessage() {}
 
 func (x *RetryFlow) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3079,7 @@ func (x *RetryFlow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryFlow.ProtoReflect.Descriptor instead.
 func (*RetryFlow) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RetryFlow) GetJobId() string {
@@ -3058,7 +3122,7 @@ type ReserveArtefact struct {
 
 func (x *ReserveArtefact) Reset() {
 	*x = ReserveArtefact{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3134,7 @@ func (x *ReserveArtefact) String() string {
 func (*ReserveArtefact) ProtoMessage() {}
 
 func (x *ReserveArtefact) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3147,7 @@ func (x *ReserveArtefact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveArtefact.ProtoReflect.Descriptor instead.
 func (*ReserveArtefact) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReserveArtefact) GetId() string {
@@ -3141,7 +3205,7 @@ type AttachArtefact struct {
 
 func (x *AttachArtefact) Reset() {
 	*x = AttachArtefact{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3217,7 @@ func (x *AttachArtefact) String() string {
 func (*AttachArtefact) ProtoMessage() {}
 
 func (x *AttachArtefact) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3230,7 @@ func (x *AttachArtefact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachArtefact.ProtoReflect.Descriptor instead.
 func (*AttachArtefact) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AttachArtefact) GetWorker() string {
@@ -3207,7 +3271,7 @@ type DropArtefacts struct {
 
 func (x *DropArtefacts) Reset() {
 	*x = DropArtefacts{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3283,7 @@ func (x *DropArtefacts) String() string {
 func (*DropArtefacts) ProtoMessage() {}
 
 func (x *DropArtefacts) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3296,7 @@ func (x *DropArtefacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropArtefacts.ProtoReflect.Descriptor instead.
 func (*DropArtefacts) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DropArtefacts) GetIds() []string {
@@ -3260,7 +3324,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3336,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3349,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -3348,7 +3412,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3424,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3437,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -3403,7 +3467,7 @@ type SetQuiet struct {
 
 func (x *SetQuiet) Reset() {
 	*x = SetQuiet{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3479,7 @@ func (x *SetQuiet) String() string {
 func (*SetQuiet) ProtoMessage() {}
 
 func (x *SetQuiet) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3492,7 @@ func (x *SetQuiet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
 func (*SetQuiet) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetQuiet) GetName() string {
@@ -3473,7 +3537,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3549,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3562,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -3568,7 +3632,7 @@ type EditJob struct {
 
 func (x *EditJob) Reset() {
 	*x = EditJob{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3644,7 @@ func (x *EditJob) String() string {
 func (*EditJob) ProtoMessage() {}
 
 func (x *EditJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3657,7 @@ func (x *EditJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditJob.ProtoReflect.Descriptor instead.
 func (*EditJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EditJob) GetId() string {
@@ -3683,7 +3747,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3759,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3772,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Tags) GetTags() []string {
@@ -3728,7 +3792,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3804,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3817,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Limits) GetLimits() []string {
@@ -3776,7 +3840,7 @@ type SetLimit struct {
 
 func (x *SetLimit) Reset() {
 	*x = SetLimit{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3788,7 +3852,7 @@ func (x *SetLimit) String() string {
 func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3801,7 +3865,7 @@ func (x *SetLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetLimit) GetPattern() string {
@@ -3832,7 +3896,7 @@ type LimitRule struct {
 
 func (x *LimitRule) Reset() {
 	*x = LimitRule{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +3908,7 @@ func (x *LimitRule) String() string {
 func (*LimitRule) ProtoMessage() {}
 
 func (x *LimitRule) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +3921,7 @@ func (x *LimitRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitRule.ProtoReflect.Descriptor instead.
 func (*LimitRule) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LimitRule) GetRunning() int64 {
@@ -3897,7 +3961,7 @@ type ThrottleLimit struct {
 
 func (x *ThrottleLimit) Reset() {
 	*x = ThrottleLimit{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +3973,7 @@ func (x *ThrottleLimit) String() string {
 func (*ThrottleLimit) ProtoMessage() {}
 
 func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +3986,7 @@ func (x *ThrottleLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleLimit.ProtoReflect.Descriptor instead.
 func (*ThrottleLimit) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ThrottleLimit) GetKey() string {
@@ -3982,7 +4046,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3994,7 +4058,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4007,7 +4071,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -4115,7 +4179,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4191,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4204,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetQueue) GetName() string {
@@ -4300,7 +4364,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4376,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4389,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Pause) GetReason() string {
@@ -4381,7 +4445,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4393,7 +4457,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4406,7 +4470,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PutCron) GetName() string {
@@ -4510,7 +4574,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +4586,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +4599,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PauseCron) GetName() string {
@@ -4596,7 +4660,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4672,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4685,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -4654,7 +4718,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +4730,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +4743,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FireCron) GetName() string {
@@ -4763,7 +4827,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4775,7 +4839,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4788,7 +4852,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{51}
+	return file_entry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -4819,7 +4883,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4831,7 +4895,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[52]
+	mi := &file_entry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4844,7 +4908,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{52}
+	return file_entry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -4877,7 +4941,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +4953,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[53]
+	mi := &file_entry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +4966,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{53}
+	return file_entry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -4975,7 +5039,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4987,7 +5051,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[54]
+	mi := &file_entry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5000,7 +5064,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{54}
+	return file_entry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -5122,7 +5186,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5134,7 +5198,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[55]
+	mi := &file_entry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5147,7 +5211,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{55}
+	return file_entry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Token) GetId() string {
@@ -5290,7 +5354,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[56]
+	mi := &file_entry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5302,7 +5366,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[56]
+	mi := &file_entry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5315,7 +5379,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{56}
+	return file_entry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -5350,7 +5414,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[57]
+	mi := &file_entry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5426,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[57]
+	mi := &file_entry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5439,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{57}
+	return file_entry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -5403,7 +5467,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[58]
+	mi := &file_entry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5415,7 +5479,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[58]
+	mi := &file_entry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5428,7 +5492,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{58}
+	return file_entry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -5488,7 +5552,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[59]
+	mi := &file_entry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5500,7 +5564,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[59]
+	mi := &file_entry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5513,7 +5577,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{59}
+	return file_entry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Hook) GetName() string {
@@ -5723,7 +5787,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[60]
+	mi := &file_entry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5735,7 +5799,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[60]
+	mi := &file_entry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5748,7 +5812,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{60}
+	return file_entry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -5807,7 +5871,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[61]
+	mi := &file_entry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5819,7 +5883,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[61]
+	mi := &file_entry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5832,7 +5896,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{61}
+	return file_entry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -5858,7 +5922,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[62]
+	mi := &file_entry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5870,7 +5934,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[62]
+	mi := &file_entry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5883,7 +5947,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{62}
+	return file_entry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -5903,7 +5967,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[63]
+	mi := &file_entry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5915,7 +5979,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[63]
+	mi := &file_entry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5928,7 +5992,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{63}
+	return file_entry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TestHook) GetName() string {
@@ -5953,7 +6017,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[64]
+	mi := &file_entry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5965,7 +6029,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[64]
+	mi := &file_entry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5978,7 +6042,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{64}
+	return file_entry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReportHook) GetName() string {
@@ -6020,7 +6084,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[65]
+	mi := &file_entry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6032,7 +6096,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[65]
+	mi := &file_entry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6045,7 +6109,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{65}
+	return file_entry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -6085,7 +6149,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[66]
+	mi := &file_entry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6097,7 +6161,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[66]
+	mi := &file_entry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6110,7 +6174,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{66}
+	return file_entry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -6234,7 +6298,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x05owner\x18\x03 \x01(\x06R\x05owner\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\x83\a\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\x80\x03\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -6243,31 +6307,36 @@ const file_entry_proto_rawDesc = "" +
 	"\trun_at_ms\x18\x05 \x01(\x03R\arunAtMs\x12&\n" +
 	"\fmax_attempts\x18\x06 \x01(\x05H\x01R\vmaxAttempts\x88\x01\x01\x12\x19\n" +
 	"\blease_ms\x18\a \x01(\x03R\aleaseMs\x121\n" +
-	"\abackoff\x18\b \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
-	"\n" +
-	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x14\n" +
-	"\x05group\x18\n" +
-	" \x01(\tR\x05group\x12\x12\n" +
-	"\x04tags\x18\v \x03(\tR\x04tags\x12.\n" +
-	"\x06unique\x18\f \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
-	"\x05after\x18\r \x03(\tR\x05after\x12#\n" +
-	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x1f\n" +
-	"\vafter_names\x18\x1a \x03(\tR\n" +
-	"afterNames\x12#\n" +
-	"\rafter_batches\x18\x18 \x03(\tR\fafterBatches\x12\x14\n" +
-	"\x05batch\x18\x0f \x01(\tR\x05batch\x12\x12\n" +
-	"\x04step\x18\x19 \x01(\tR\x04step\x120\n" +
-	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
-	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12\x16\n" +
-	"\x06limits\x18\x16 \x03(\tR\x06limits\x12\x1a\n" +
-	"\bsequence\x18\x17 \x01(\tR\bsequence\x12&\n" +
-	"\x0fstart_before_ms\x18\x13 \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
-	"\tretain_ms\x18\x14 \x01(\x03R\bretainMs\x122\n" +
-	"\bon_error\x18\x15 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\x12;\n" +
-	"\tartefacts\x18\x1b \x03(\v2\x1d.osqueue.fsm.v1.NamedArtefactR\tartefactsB\n" +
+	"\aoptions\x18\b \x01(\v2\x17.osqueue.fsm.v1.OptionsR\aoptions\x12+\n" +
+	"\x05quota\x18\t \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\x12;\n" +
+	"\tartefacts\x18\n" +
+	" \x03(\v2\x1d.osqueue.fsm.v1.NamedArtefactR\tartefactsB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
-	"\r_max_attempts\"3\n" +
+	"\r_max_attempts\"\xed\x04\n" +
+	"\aOptions\x121\n" +
+	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x02 \x01(\x03R\ttimeoutMs\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
+	"\x04tags\x18\x04 \x03(\tR\x04tags\x12.\n" +
+	"\x06unique\x18\x05 \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
+	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
+	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x1f\n" +
+	"\vafter_names\x18\x14 \x03(\tR\n" +
+	"afterNames\x12#\n" +
+	"\rafter_batches\x18\x12 \x03(\tR\fafterBatches\x12\x14\n" +
+	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
+	"\x04step\x18\x13 \x01(\tR\x04step\x12\x12\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
+	"\aheaders\x18\n" +
+	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
+	"\x06limits\x18\f \x03(\tR\x06limits\x12\x1a\n" +
+	"\bsequence\x18\r \x01(\tR\bsequence\x12&\n" +
+	"\x0fstart_before_ms\x18\x0f \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
+	"\tretain_ms\x18\x10 \x01(\x03R\bretainMs\x122\n" +
+	"\bon_error\x18\x11 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\"3\n" +
 	"\rNamedArtefact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"N\n" +
@@ -6720,7 +6789,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),           // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),        // 1: osqueue.fsm.v1.Mutation
@@ -6730,156 +6799,158 @@ var file_entry_proto_goTypes = []any{
 	(*Parent)(nil),          // 5: osqueue.fsm.v1.Parent
 	(*Scope)(nil),           // 6: osqueue.fsm.v1.Scope
 	(*NewJob)(nil),          // 7: osqueue.fsm.v1.NewJob
-	(*NamedArtefact)(nil),   // 8: osqueue.fsm.v1.NamedArtefact
-	(*OnError)(nil),         // 9: osqueue.fsm.v1.OnError
-	(*Quota)(nil),           // 10: osqueue.fsm.v1.Quota
-	(*Header)(nil),          // 11: osqueue.fsm.v1.Header
-	(*Backoff)(nil),         // 12: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),          // 13: osqueue.fsm.v1.Unique
-	(*NewBatch)(nil),        // 14: osqueue.fsm.v1.NewBatch
-	(*Claim)(nil),           // 15: osqueue.fsm.v1.Claim
-	(*Lease)(nil),           // 16: osqueue.fsm.v1.Lease
-	(*Progress)(nil),        // 17: osqueue.fsm.v1.Progress
-	(*Heartbeat)(nil),       // 18: osqueue.fsm.v1.Heartbeat
-	(*Complete)(nil),        // 19: osqueue.fsm.v1.Complete
-	(*ForceComplete)(nil),   // 20: osqueue.fsm.v1.ForceComplete
-	(*RaiseLevel)(nil),      // 21: osqueue.fsm.v1.RaiseLevel
-	(*CheckState)(nil),      // 22: osqueue.fsm.v1.CheckState
-	(*StateChecked)(nil),    // 23: osqueue.fsm.v1.StateChecked
-	(*Fail)(nil),            // 24: osqueue.fsm.v1.Fail
-	(*Release)(nil),         // 25: osqueue.fsm.v1.Release
-	(*StoreStep)(nil),       // 26: osqueue.fsm.v1.StoreStep
-	(*Suspend)(nil),         // 27: osqueue.fsm.v1.Suspend
-	(*SendSignal)(nil),      // 28: osqueue.fsm.v1.SendSignal
-	(*MakeLink)(nil),        // 29: osqueue.fsm.v1.MakeLink
-	(*RetryFlow)(nil),       // 30: osqueue.fsm.v1.RetryFlow
-	(*ReserveArtefact)(nil), // 31: osqueue.fsm.v1.ReserveArtefact
-	(*AttachArtefact)(nil),  // 32: osqueue.fsm.v1.AttachArtefact
-	(*DropArtefacts)(nil),   // 33: osqueue.fsm.v1.DropArtefacts
-	(*RegisterWorker)(nil),  // 34: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),      // 35: osqueue.fsm.v1.WorkerDead
-	(*SetQuiet)(nil),        // 36: osqueue.fsm.v1.SetQuiet
-	(*Change)(nil),          // 37: osqueue.fsm.v1.Change
-	(*EditJob)(nil),         // 38: osqueue.fsm.v1.EditJob
-	(*Tags)(nil),            // 39: osqueue.fsm.v1.Tags
-	(*Limits)(nil),          // 40: osqueue.fsm.v1.Limits
-	(*SetLimit)(nil),        // 41: osqueue.fsm.v1.SetLimit
-	(*LimitRule)(nil),       // 42: osqueue.fsm.v1.LimitRule
-	(*ThrottleLimit)(nil),   // 43: osqueue.fsm.v1.ThrottleLimit
-	(*Filter)(nil),          // 44: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),        // 45: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),           // 46: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),         // 47: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),       // 48: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),      // 49: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),        // 50: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),     // 51: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),        // 52: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil),  // 53: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),        // 54: osqueue.fsm.v1.Settings
-	(*Token)(nil),           // 55: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),     // 56: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),     // 57: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),     // 58: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),            // 59: osqueue.fsm.v1.Hook
-	(*Alert)(nil),           // 60: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),         // 61: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),      // 62: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),        // 63: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),      // 64: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),     // 65: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),        // 66: osqueue.fsm.v1.SetAlert
+	(*Options)(nil),         // 8: osqueue.fsm.v1.Options
+	(*NamedArtefact)(nil),   // 9: osqueue.fsm.v1.NamedArtefact
+	(*OnError)(nil),         // 10: osqueue.fsm.v1.OnError
+	(*Quota)(nil),           // 11: osqueue.fsm.v1.Quota
+	(*Header)(nil),          // 12: osqueue.fsm.v1.Header
+	(*Backoff)(nil),         // 13: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),          // 14: osqueue.fsm.v1.Unique
+	(*NewBatch)(nil),        // 15: osqueue.fsm.v1.NewBatch
+	(*Claim)(nil),           // 16: osqueue.fsm.v1.Claim
+	(*Lease)(nil),           // 17: osqueue.fsm.v1.Lease
+	(*Progress)(nil),        // 18: osqueue.fsm.v1.Progress
+	(*Heartbeat)(nil),       // 19: osqueue.fsm.v1.Heartbeat
+	(*Complete)(nil),        // 20: osqueue.fsm.v1.Complete
+	(*ForceComplete)(nil),   // 21: osqueue.fsm.v1.ForceComplete
+	(*RaiseLevel)(nil),      // 22: osqueue.fsm.v1.RaiseLevel
+	(*CheckState)(nil),      // 23: osqueue.fsm.v1.CheckState
+	(*StateChecked)(nil),    // 24: osqueue.fsm.v1.StateChecked
+	(*Fail)(nil),            // 25: osqueue.fsm.v1.Fail
+	(*Release)(nil),         // 26: osqueue.fsm.v1.Release
+	(*StoreStep)(nil),       // 27: osqueue.fsm.v1.StoreStep
+	(*Suspend)(nil),         // 28: osqueue.fsm.v1.Suspend
+	(*SendSignal)(nil),      // 29: osqueue.fsm.v1.SendSignal
+	(*MakeLink)(nil),        // 30: osqueue.fsm.v1.MakeLink
+	(*RetryFlow)(nil),       // 31: osqueue.fsm.v1.RetryFlow
+	(*ReserveArtefact)(nil), // 32: osqueue.fsm.v1.ReserveArtefact
+	(*AttachArtefact)(nil),  // 33: osqueue.fsm.v1.AttachArtefact
+	(*DropArtefacts)(nil),   // 34: osqueue.fsm.v1.DropArtefacts
+	(*RegisterWorker)(nil),  // 35: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),      // 36: osqueue.fsm.v1.WorkerDead
+	(*SetQuiet)(nil),        // 37: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),          // 38: osqueue.fsm.v1.Change
+	(*EditJob)(nil),         // 39: osqueue.fsm.v1.EditJob
+	(*Tags)(nil),            // 40: osqueue.fsm.v1.Tags
+	(*Limits)(nil),          // 41: osqueue.fsm.v1.Limits
+	(*SetLimit)(nil),        // 42: osqueue.fsm.v1.SetLimit
+	(*LimitRule)(nil),       // 43: osqueue.fsm.v1.LimitRule
+	(*ThrottleLimit)(nil),   // 44: osqueue.fsm.v1.ThrottleLimit
+	(*Filter)(nil),          // 45: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),        // 46: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),           // 47: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),         // 48: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),       // 49: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),      // 50: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),        // 51: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),     // 52: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),        // 53: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil),  // 54: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),        // 55: osqueue.fsm.v1.Settings
+	(*Token)(nil),           // 56: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),     // 57: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),     // 58: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),     // 59: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),            // 60: osqueue.fsm.v1.Hook
+	(*Alert)(nil),           // 61: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),         // 62: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),      // 63: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),        // 64: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),      // 65: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),     // 66: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),        // 67: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
 	4,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
-	15, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
-	18, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
-	19, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	24, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	25, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	34, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	35, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	53, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	37, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	45, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	47, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	48, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	49, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	50, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	51, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	16, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
+	19, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
+	20, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
+	25, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	26, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	35, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	36, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	54, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	38, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	46, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	48, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	49, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	50, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	51, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	52, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	52, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
-	20, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	21, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
-	22, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
-	23, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	56, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	57, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	58, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	61, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	62, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	63, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	64, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	66, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	36, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
-	38, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
-	41, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
-	43, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
-	26, // 35: osqueue.fsm.v1.Mutation.store_step:type_name -> osqueue.fsm.v1.StoreStep
-	27, // 36: osqueue.fsm.v1.Mutation.suspend:type_name -> osqueue.fsm.v1.Suspend
-	28, // 37: osqueue.fsm.v1.Mutation.send_signal:type_name -> osqueue.fsm.v1.SendSignal
-	29, // 38: osqueue.fsm.v1.Mutation.make_link:type_name -> osqueue.fsm.v1.MakeLink
-	30, // 39: osqueue.fsm.v1.Mutation.retry_flow:type_name -> osqueue.fsm.v1.RetryFlow
-	31, // 40: osqueue.fsm.v1.Mutation.reserve_artefact:type_name -> osqueue.fsm.v1.ReserveArtefact
-	32, // 41: osqueue.fsm.v1.Mutation.attach_artefact:type_name -> osqueue.fsm.v1.AttachArtefact
-	33, // 42: osqueue.fsm.v1.Mutation.drop_artefacts:type_name -> osqueue.fsm.v1.DropArtefacts
+	53, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	21, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
+	22, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
+	23, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
+	24, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
+	57, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	58, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	59, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	62, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	63, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	64, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	65, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	67, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	37, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	39, // 32: osqueue.fsm.v1.Mutation.edit_job:type_name -> osqueue.fsm.v1.EditJob
+	42, // 33: osqueue.fsm.v1.Mutation.set_limit:type_name -> osqueue.fsm.v1.SetLimit
+	44, // 34: osqueue.fsm.v1.Mutation.throttle_limit:type_name -> osqueue.fsm.v1.ThrottleLimit
+	27, // 35: osqueue.fsm.v1.Mutation.store_step:type_name -> osqueue.fsm.v1.StoreStep
+	28, // 36: osqueue.fsm.v1.Mutation.suspend:type_name -> osqueue.fsm.v1.Suspend
+	29, // 37: osqueue.fsm.v1.Mutation.send_signal:type_name -> osqueue.fsm.v1.SendSignal
+	30, // 38: osqueue.fsm.v1.Mutation.make_link:type_name -> osqueue.fsm.v1.MakeLink
+	31, // 39: osqueue.fsm.v1.Mutation.retry_flow:type_name -> osqueue.fsm.v1.RetryFlow
+	32, // 40: osqueue.fsm.v1.Mutation.reserve_artefact:type_name -> osqueue.fsm.v1.ReserveArtefact
+	33, // 41: osqueue.fsm.v1.Mutation.attach_artefact:type_name -> osqueue.fsm.v1.AttachArtefact
+	34, // 42: osqueue.fsm.v1.Mutation.drop_artefacts:type_name -> osqueue.fsm.v1.DropArtefacts
 	2,  // 43: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
 	1,  // 44: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
 	7,  // 45: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	14, // 46: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	15, // 46: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
 	6,  // 47: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
 	5,  // 48: osqueue.fsm.v1.Enqueue.parent:type_name -> osqueue.fsm.v1.Parent
-	16, // 49: osqueue.fsm.v1.Parent.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 50: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	13, // 51: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	11, // 52: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	10, // 53: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	9,  // 54: osqueue.fsm.v1.NewJob.on_error:type_name -> osqueue.fsm.v1.OnError
-	8,  // 55: osqueue.fsm.v1.NewJob.artefacts:type_name -> osqueue.fsm.v1.NamedArtefact
-	7,  // 56: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	10, // 57: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
-	17, // 58: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	16, // 59: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	16, // 60: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	16, // 61: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	16, // 62: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	16, // 63: osqueue.fsm.v1.StoreStep.lease:type_name -> osqueue.fsm.v1.Lease
-	16, // 64: osqueue.fsm.v1.Suspend.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 65: osqueue.fsm.v1.ReserveArtefact.quota:type_name -> osqueue.fsm.v1.Quota
-	16, // 66: osqueue.fsm.v1.AttachArtefact.lease:type_name -> osqueue.fsm.v1.Lease
-	8,  // 67: osqueue.fsm.v1.AttachArtefact.artefact:type_name -> osqueue.fsm.v1.NamedArtefact
-	10, // 68: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
-	44, // 69: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	39, // 70: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
-	10, // 71: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
-	40, // 72: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
-	42, // 73: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	16, // 74: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 75: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	46, // 76: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	7,  // 77: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	54, // 78: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	55, // 79: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	60, // 80: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	59, // 81: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	65, // 82: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	65, // 83: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	17, // 49: osqueue.fsm.v1.Parent.lease:type_name -> osqueue.fsm.v1.Lease
+	8,  // 50: osqueue.fsm.v1.NewJob.options:type_name -> osqueue.fsm.v1.Options
+	11, // 51: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	9,  // 52: osqueue.fsm.v1.NewJob.artefacts:type_name -> osqueue.fsm.v1.NamedArtefact
+	13, // 53: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	14, // 54: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	12, // 55: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	10, // 56: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
+	7,  // 57: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 58: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	18, // 59: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	17, // 60: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	17, // 61: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	17, // 62: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	17, // 63: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	17, // 64: osqueue.fsm.v1.StoreStep.lease:type_name -> osqueue.fsm.v1.Lease
+	17, // 65: osqueue.fsm.v1.Suspend.lease:type_name -> osqueue.fsm.v1.Lease
+	11, // 66: osqueue.fsm.v1.ReserveArtefact.quota:type_name -> osqueue.fsm.v1.Quota
+	17, // 67: osqueue.fsm.v1.AttachArtefact.lease:type_name -> osqueue.fsm.v1.Lease
+	9,  // 68: osqueue.fsm.v1.AttachArtefact.artefact:type_name -> osqueue.fsm.v1.NamedArtefact
+	11, // 69: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	45, // 70: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	40, // 71: osqueue.fsm.v1.EditJob.tags:type_name -> osqueue.fsm.v1.Tags
+	11, // 72: osqueue.fsm.v1.EditJob.quota:type_name -> osqueue.fsm.v1.Quota
+	41, // 73: osqueue.fsm.v1.EditJob.limits:type_name -> osqueue.fsm.v1.Limits
+	43, // 74: osqueue.fsm.v1.SetLimit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	17, // 75: osqueue.fsm.v1.ThrottleLimit.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 76: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	47, // 77: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	7,  // 78: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	55, // 79: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	56, // 80: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	61, // 81: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	60, // 82: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	66, // 83: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	66, // 84: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	85, // [85:85] is the sub-list for method output_type
+	85, // [85:85] is the sub-list for method input_type
+	85, // [85:85] is the sub-list for extension type_name
+	85, // [85:85] is the sub-list for extension extendee
+	0,  // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -6932,21 +7003,21 @@ func file_entry_proto_init() {
 		(*Mutation_DropArtefacts)(nil),
 	}
 	file_entry_proto_msgTypes[7].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[19].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[24].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[38].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[44].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[25].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[39].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[45].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[48].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[50].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[46].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[49].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,6 +44,14 @@ func Clone[M any, P interface {
 	return c
 }
 
+// Optional returns the options of a new job that is to be changed, and makes them if it has none.
+func (n *NewJob) Optional() *Options {
+	if n.Options == nil {
+		n.Options = new(Options)
+	}
+	return n.Options
+}
+
 // Recounted returns a copy of b whose counts are to be changed, as Copy does, without its ten allocations: each end of a
 // job needs one.
 func (b *JobBatch) Recounted() *JobBatch {

@@ -638,195 +638,6 @@ func (x *Job) GetUnconfirmed() bool {
 	return false
 }
 
-// Options are what few producers ask for.
-type Options struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Backoff       *Backoff               `protobuf:"bytes,1,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	TimeoutMs     int64                  `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	Tags          []string               `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
-	Unique        *Unique                `protobuf:"bytes,5,opt,name=unique,proto3" json:"unique,omitempty"`
-	After         []string               `protobuf:"bytes,6,rep,name=after,proto3" json:"after,omitempty"`
-	AfterFailure  uint32                 `protobuf:"varint,7,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
-	Batch         string                 `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
-	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
-	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
-	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
-	Limits        []string               `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
-	Sequence      string                 `protobuf:"bytes,13,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	StartBeforeMs int64                  `protobuf:"varint,15,opt,name=start_before_ms,json=startBeforeMs,proto3" json:"start_before_ms,omitempty"`
-	RetainMs      int64                  `protobuf:"varint,16,opt,name=retain_ms,json=retainMs,proto3" json:"retain_ms,omitempty"`
-	OnError       []*OnError             `protobuf:"bytes,17,rep,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
-	AfterBatches  []string               `protobuf:"bytes,18,rep,name=after_batches,json=afterBatches,proto3" json:"after_batches,omitempty"`
-	Step          string                 `protobuf:"bytes,19,opt,name=step,proto3" json:"step,omitempty"`
-	AfterNames    []string               `protobuf:"bytes,20,rep,name=after_names,json=afterNames,proto3" json:"after_names,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Options) Reset() {
-	*x = Options{}
-	mi := &file_snapshot_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Options) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Options) ProtoMessage() {}
-
-func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Options.ProtoReflect.Descriptor instead.
-func (*Options) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Options) GetBackoff() *Backoff {
-	if x != nil {
-		return x.Backoff
-	}
-	return nil
-}
-
-func (x *Options) GetTimeoutMs() int64 {
-	if x != nil {
-		return x.TimeoutMs
-	}
-	return 0
-}
-
-func (x *Options) GetGroup() string {
-	if x != nil {
-		return x.Group
-	}
-	return ""
-}
-
-func (x *Options) GetTags() []string {
-	if x != nil {
-		return x.Tags
-	}
-	return nil
-}
-
-func (x *Options) GetUnique() *Unique {
-	if x != nil {
-		return x.Unique
-	}
-	return nil
-}
-
-func (x *Options) GetAfter() []string {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-func (x *Options) GetAfterFailure() uint32 {
-	if x != nil {
-		return x.AfterFailure
-	}
-	return 0
-}
-
-func (x *Options) GetBatch() string {
-	if x != nil {
-		return x.Batch
-	}
-	return ""
-}
-
-func (x *Options) GetCron() string {
-	if x != nil {
-		return x.Cron
-	}
-	return ""
-}
-
-func (x *Options) GetHeaders() []*Header {
-	if x != nil {
-		return x.Headers
-	}
-	return nil
-}
-
-func (x *Options) GetAccount() string {
-	if x != nil {
-		return x.Account
-	}
-	return ""
-}
-
-func (x *Options) GetLimits() []string {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-func (x *Options) GetSequence() string {
-	if x != nil {
-		return x.Sequence
-	}
-	return ""
-}
-
-func (x *Options) GetStartBeforeMs() int64 {
-	if x != nil {
-		return x.StartBeforeMs
-	}
-	return 0
-}
-
-func (x *Options) GetRetainMs() int64 {
-	if x != nil {
-		return x.RetainMs
-	}
-	return 0
-}
-
-func (x *Options) GetOnError() []*OnError {
-	if x != nil {
-		return x.OnError
-	}
-	return nil
-}
-
-func (x *Options) GetAfterBatches() []string {
-	if x != nil {
-		return x.AfterBatches
-	}
-	return nil
-}
-
-func (x *Options) GetStep() string {
-	if x != nil {
-		return x.Step
-	}
-	return ""
-}
-
-func (x *Options) GetAfterNames() []string {
-	if x != nil {
-		return x.AfterNames
-	}
-	return nil
-}
-
 // Details are what few jobs have.
 type Details struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -863,7 +674,7 @@ type Details struct {
 
 func (x *Details) Reset() {
 	*x = Details{}
-	mi := &file_snapshot_proto_msgTypes[4]
+	mi := &file_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +686,7 @@ func (x *Details) String() string {
 func (*Details) ProtoMessage() {}
 
 func (x *Details) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[4]
+	mi := &file_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +699,7 @@ func (x *Details) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Details.ProtoReflect.Descriptor instead.
 func (*Details) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Details) GetHistory() []*Attempt {
@@ -1029,7 +840,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +852,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[5]
+	mi := &file_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +865,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Step) GetName() string {
@@ -1086,7 +897,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +909,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[6]
+	mi := &file_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +922,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Signal) GetName() string {
@@ -1155,7 +966,7 @@ type SignalLink struct {
 
 func (x *SignalLink) Reset() {
 	*x = SignalLink{}
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +978,7 @@ func (x *SignalLink) String() string {
 func (*SignalLink) ProtoMessage() {}
 
 func (x *SignalLink) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[7]
+	mi := &file_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +991,7 @@ func (x *SignalLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalLink.ProtoReflect.Descriptor instead.
 func (*SignalLink) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SignalLink) GetSignal() string {
@@ -1219,7 +1030,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1042,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[8]
+	mi := &file_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1055,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1324,7 +1135,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1147,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[9]
+	mi := &file_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1160,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Worker) GetName() string {
@@ -1453,7 +1264,7 @@ type ClaimRecord struct {
 
 func (x *ClaimRecord) Reset() {
 	*x = ClaimRecord{}
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1276,7 @@ func (x *ClaimRecord) String() string {
 func (*ClaimRecord) ProtoMessage() {}
 
 func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[10]
+	mi := &file_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1289,7 @@ func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRecord.ProtoReflect.Descriptor instead.
 func (*ClaimRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClaimRecord) GetWorker() string {
@@ -1560,7 +1371,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1383,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[11]
+	mi := &file_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1396,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *QueueSettings) GetName() string {
@@ -1747,7 +1558,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1570,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[12]
+	mi := &file_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1583,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Turn) GetType() string {
@@ -1815,7 +1626,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1638,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[13]
+	mi := &file_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1651,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limit) GetName() string {
@@ -1899,7 +1710,7 @@ type ParkedLane struct {
 
 func (x *ParkedLane) Reset() {
 	*x = ParkedLane{}
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1722,7 @@ func (x *ParkedLane) String() string {
 func (*ParkedLane) ProtoMessage() {}
 
 func (x *ParkedLane) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[14]
+	mi := &file_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +1735,7 @@ func (x *ParkedLane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedLane.ProtoReflect.Descriptor instead.
 func (*ParkedLane) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ParkedLane) GetType() string {
@@ -1997,7 +1808,7 @@ type Cron struct {
 
 func (x *Cron) Reset() {
 	*x = Cron{}
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +1820,7 @@ func (x *Cron) String() string {
 func (*Cron) ProtoMessage() {}
 
 func (x *Cron) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[15]
+	mi := &file_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +1833,7 @@ func (x *Cron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cron.ProtoReflect.Descriptor instead.
 func (*Cron) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cron) GetName() string {
@@ -2191,7 +2002,7 @@ type CronRun struct {
 
 func (x *CronRun) Reset() {
 	*x = CronRun{}
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2014,7 @@ func (x *CronRun) String() string {
 func (*CronRun) ProtoMessage() {}
 
 func (x *CronRun) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[16]
+	mi := &file_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2027,7 @@ func (x *CronRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronRun.ProtoReflect.Descriptor instead.
 func (*CronRun) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{16}
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CronRun) GetAtMs() int64 {
@@ -2282,7 +2093,7 @@ type JobBatch struct {
 
 func (x *JobBatch) Reset() {
 	*x = JobBatch{}
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2105,7 @@ func (x *JobBatch) String() string {
 func (*JobBatch) ProtoMessage() {}
 
 func (x *JobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[17]
+	mi := &file_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2118,7 @@ func (x *JobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
 func (*JobBatch) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{17}
+	return file_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobBatch) GetId() string {
@@ -2408,7 +2219,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2231,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[18]
+	mi := &file_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2244,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{18}
+	return file_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Hold) GetType() string {
@@ -2493,7 +2304,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_snapshot_proto_msgTypes[19]
+	mi := &file_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2316,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[19]
+	mi := &file_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2329,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{19}
+	return file_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RequestRecord) GetKey() string {
@@ -2617,7 +2428,7 @@ type RequestItem struct {
 
 func (x *RequestItem) Reset() {
 	*x = RequestItem{}
-	mi := &file_snapshot_proto_msgTypes[20]
+	mi := &file_snapshot_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2440,7 @@ func (x *RequestItem) String() string {
 func (*RequestItem) ProtoMessage() {}
 
 func (x *RequestItem) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[20]
+	mi := &file_snapshot_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2453,7 @@ func (x *RequestItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
 func (*RequestItem) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{20}
+	return file_snapshot_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RequestItem) GetJobId() string {
@@ -2698,7 +2509,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_snapshot_proto_msgTypes[21]
+	mi := &file_snapshot_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2521,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[21]
+	mi := &file_snapshot_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2534,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{21}
+	return file_snapshot_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Figures) GetType() string {
@@ -2863,7 +2674,7 @@ type HookEvent struct {
 
 func (x *HookEvent) Reset() {
 	*x = HookEvent{}
-	mi := &file_snapshot_proto_msgTypes[22]
+	mi := &file_snapshot_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +2686,7 @@ func (x *HookEvent) String() string {
 func (*HookEvent) ProtoMessage() {}
 
 func (x *HookEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[22]
+	mi := &file_snapshot_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +2699,7 @@ func (x *HookEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
 func (*HookEvent) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{22}
+	return file_snapshot_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HookEvent) GetHook() string {
@@ -3027,7 +2838,7 @@ type Artefact struct {
 
 func (x *Artefact) Reset() {
 	*x = Artefact{}
-	mi := &file_snapshot_proto_msgTypes[23]
+	mi := &file_snapshot_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +2850,7 @@ func (x *Artefact) String() string {
 func (*Artefact) ProtoMessage() {}
 
 func (x *Artefact) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[23]
+	mi := &file_snapshot_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +2863,7 @@ func (x *Artefact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artefact.ProtoReflect.Descriptor instead.
 func (*Artefact) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{23}
+	return file_snapshot_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Artefact) GetId() string {
@@ -3206,30 +3017,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\xed\x04\n" +
-	"\aOptions\x121\n" +
-	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
-	"\n" +
-	"timeout_ms\x18\x02 \x01(\x03R\ttimeoutMs\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
-	"\x04tags\x18\x04 \x03(\tR\x04tags\x12.\n" +
-	"\x06unique\x18\x05 \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
-	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
-	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
-	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
-	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
-	"\aheaders\x18\n" +
-	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\x12\x16\n" +
-	"\x06limits\x18\f \x03(\tR\x06limits\x12\x1a\n" +
-	"\bsequence\x18\r \x01(\tR\bsequence\x12&\n" +
-	"\x0fstart_before_ms\x18\x0f \x01(\x03R\rstartBeforeMs\x12\x1b\n" +
-	"\tretain_ms\x18\x10 \x01(\x03R\bretainMs\x122\n" +
-	"\bon_error\x18\x11 \x03(\v2\x17.osqueue.fsm.v1.OnErrorR\aonError\x12#\n" +
-	"\rafter_batches\x18\x12 \x03(\tR\fafterBatches\x12\x12\n" +
-	"\x04step\x18\x13 \x01(\tR\x04step\x12\x1f\n" +
-	"\vafter_names\x18\x14 \x03(\tR\n" +
-	"afterNames\"\xec\x04\n" +
+	"\a_result\"\xec\x04\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -3483,68 +3271,61 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Records)(nil),       // 1: osqueue.fsm.v1.Records
 	(*Job)(nil),           // 2: osqueue.fsm.v1.Job
-	(*Options)(nil),       // 3: osqueue.fsm.v1.Options
-	(*Details)(nil),       // 4: osqueue.fsm.v1.Details
-	(*Step)(nil),          // 5: osqueue.fsm.v1.Step
-	(*Signal)(nil),        // 6: osqueue.fsm.v1.Signal
-	(*SignalLink)(nil),    // 7: osqueue.fsm.v1.SignalLink
-	(*Attempt)(nil),       // 8: osqueue.fsm.v1.Attempt
-	(*Worker)(nil),        // 9: osqueue.fsm.v1.Worker
-	(*ClaimRecord)(nil),   // 10: osqueue.fsm.v1.ClaimRecord
-	(*QueueSettings)(nil), // 11: osqueue.fsm.v1.QueueSettings
-	(*Turn)(nil),          // 12: osqueue.fsm.v1.Turn
-	(*Limit)(nil),         // 13: osqueue.fsm.v1.Limit
-	(*ParkedLane)(nil),    // 14: osqueue.fsm.v1.ParkedLane
-	(*Cron)(nil),          // 15: osqueue.fsm.v1.Cron
-	(*CronRun)(nil),       // 16: osqueue.fsm.v1.CronRun
-	(*JobBatch)(nil),      // 17: osqueue.fsm.v1.JobBatch
-	(*Hold)(nil),          // 18: osqueue.fsm.v1.Hold
-	(*RequestRecord)(nil), // 19: osqueue.fsm.v1.RequestRecord
-	(*RequestItem)(nil),   // 20: osqueue.fsm.v1.RequestItem
-	(*Figures)(nil),       // 21: osqueue.fsm.v1.Figures
-	(*HookEvent)(nil),     // 22: osqueue.fsm.v1.HookEvent
-	(*Artefact)(nil),      // 23: osqueue.fsm.v1.Artefact
-	(*Settings)(nil),      // 24: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 25: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 26: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 27: osqueue.fsm.v1.Header
-	(*OnError)(nil),       // 28: osqueue.fsm.v1.OnError
-	(*Progress)(nil),      // 29: osqueue.fsm.v1.Progress
-	(*Pause)(nil),         // 30: osqueue.fsm.v1.Pause
-	(*LimitRule)(nil),     // 31: osqueue.fsm.v1.LimitRule
-	(*NewJob)(nil),        // 32: osqueue.fsm.v1.NewJob
+	(*Details)(nil),       // 3: osqueue.fsm.v1.Details
+	(*Step)(nil),          // 4: osqueue.fsm.v1.Step
+	(*Signal)(nil),        // 5: osqueue.fsm.v1.Signal
+	(*SignalLink)(nil),    // 6: osqueue.fsm.v1.SignalLink
+	(*Attempt)(nil),       // 7: osqueue.fsm.v1.Attempt
+	(*Worker)(nil),        // 8: osqueue.fsm.v1.Worker
+	(*ClaimRecord)(nil),   // 9: osqueue.fsm.v1.ClaimRecord
+	(*QueueSettings)(nil), // 10: osqueue.fsm.v1.QueueSettings
+	(*Turn)(nil),          // 11: osqueue.fsm.v1.Turn
+	(*Limit)(nil),         // 12: osqueue.fsm.v1.Limit
+	(*ParkedLane)(nil),    // 13: osqueue.fsm.v1.ParkedLane
+	(*Cron)(nil),          // 14: osqueue.fsm.v1.Cron
+	(*CronRun)(nil),       // 15: osqueue.fsm.v1.CronRun
+	(*JobBatch)(nil),      // 16: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 17: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 18: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 19: osqueue.fsm.v1.RequestItem
+	(*Figures)(nil),       // 20: osqueue.fsm.v1.Figures
+	(*HookEvent)(nil),     // 21: osqueue.fsm.v1.HookEvent
+	(*Artefact)(nil),      // 22: osqueue.fsm.v1.Artefact
+	(*Settings)(nil),      // 23: osqueue.fsm.v1.Settings
+	(*Options)(nil),       // 24: osqueue.fsm.v1.Options
+	(*Progress)(nil),      // 25: osqueue.fsm.v1.Progress
+	(*Pause)(nil),         // 26: osqueue.fsm.v1.Pause
+	(*Backoff)(nil),       // 27: osqueue.fsm.v1.Backoff
+	(*LimitRule)(nil),     // 28: osqueue.fsm.v1.LimitRule
+	(*NewJob)(nil),        // 29: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	24, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	23, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	1,  // 1: osqueue.fsm.v1.Meta.records:type_name -> osqueue.fsm.v1.Records
-	3,  // 2: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
-	4,  // 3: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	25, // 4: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	26, // 5: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	27, // 6: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
-	28, // 7: osqueue.fsm.v1.Options.on_error:type_name -> osqueue.fsm.v1.OnError
-	8,  // 8: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	29, // 9: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	5,  // 10: osqueue.fsm.v1.Details.steps:type_name -> osqueue.fsm.v1.Step
-	6,  // 11: osqueue.fsm.v1.Details.signals:type_name -> osqueue.fsm.v1.Signal
-	7,  // 12: osqueue.fsm.v1.Details.links:type_name -> osqueue.fsm.v1.SignalLink
-	30, // 13: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
-	25, // 14: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
-	31, // 15: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
-	32, // 16: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
-	16, // 17: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
-	32, // 18: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	20, // 19: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	24, // 2: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
+	3,  // 3: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
+	7,  // 4: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	25, // 5: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	4,  // 6: osqueue.fsm.v1.Details.steps:type_name -> osqueue.fsm.v1.Step
+	5,  // 7: osqueue.fsm.v1.Details.signals:type_name -> osqueue.fsm.v1.Signal
+	6,  // 8: osqueue.fsm.v1.Details.links:type_name -> osqueue.fsm.v1.SignalLink
+	26, // 9: osqueue.fsm.v1.QueueSettings.pause:type_name -> osqueue.fsm.v1.Pause
+	27, // 10: osqueue.fsm.v1.QueueSettings.backoff:type_name -> osqueue.fsm.v1.Backoff
+	28, // 11: osqueue.fsm.v1.Limit.rule:type_name -> osqueue.fsm.v1.LimitRule
+	29, // 12: osqueue.fsm.v1.Cron.job:type_name -> osqueue.fsm.v1.NewJob
+	15, // 13: osqueue.fsm.v1.Cron.runs:type_name -> osqueue.fsm.v1.CronRun
+	29, // 14: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	19, // 15: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -3554,14 +3335,14 @@ func file_snapshot_proto_init() {
 	}
 	file_entry_proto_init()
 	file_snapshot_proto_msgTypes[2].OneofWrappers = []any{}
-	file_snapshot_proto_msgTypes[11].OneofWrappers = []any{}
+	file_snapshot_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

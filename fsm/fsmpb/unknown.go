@@ -85,8 +85,7 @@ func (b *NewBatch) hasUnknown() bool {
 }
 
 func (j *NewJob) hasUnknown() bool {
-	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() || j.Quota.hasUnknown() ||
-		slices.ContainsFunc(j.Headers, (*Header).hasUnknown) || slices.ContainsFunc(j.OnError, (*OnError).hasUnknown) ||
+	return j != nil && (len(j.unknownFields) > 0 || j.Options.hasUnknown() || j.Quota.hasUnknown() ||
 		slices.ContainsFunc(j.Artefacts, (*NamedArtefact).hasUnknown))
 }
 

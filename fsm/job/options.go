@@ -112,27 +112,23 @@ func ParseName[K ~uint8](names []string, name string) (K, bool) {
 	return K(max(i, 0)), i >= 0 && name != ""
 }
 
-// NewOptions returns the options of a new job, or nil if all are zero.
+// NewOptions returns the options of a new job, or nil if all are zero. They are copies, which do not keep a log entry in memory.
 func NewOptions(n *fsmpb.NewJob, cron string) *Options {
-	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 && len(n.Limits) == 0 && n.Sequence == "" &&
-		n.StartBeforeMs == 0 && n.RetainMs == 0 && len(n.OnError) == 0 && len(n.AfterNames) == 0 && len(n.AfterBatches) == 0 && n.Step == "" {
+	if n.Options == nil && cron == "" {
 		return nil
 	}
-	o := &Options{
-		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
-		Tags: CloneStrings(Distinct(n.Tags)), Unique: UniqueFromPB(n.Unique), After: CloneStrings(Distinct(n.After)),
-		AfterFailure: Narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: CloneHeaders(n.Headers), Limits: CloneStrings(n.Limits), Sequence: strings.Clone(n.Sequence),
-		StartBefore: n.StartBeforeMs, RetainMs: n.RetainMs, OnError: onerror.Clone(n.OnError),
-		AfterNames: CloneStrings(n.AfterNames), AfterBatches: CloneStrings(Distinct(n.AfterBatches)), Step: strings.Clone(n.Step),
-	}
-	o.Unique.Key = strings.Clone(o.Unique.Key)
+	o := optionsFromPB(cmp.Or(n.Options, &noOptionsPB))
+	o.Group, o.Tags, o.Unique.Key = strings.Clone(o.Group), CloneStrings(Distinct(o.Tags)), strings.Clone(o.Unique.Key)
+	o.After, o.AfterNames, o.AfterBatches = CloneStrings(Distinct(o.After)), CloneStrings(o.AfterNames), CloneStrings(Distinct(o.AfterBatches))
+	o.Batch, o.Step, o.Cron, o.Account = strings.Clone(o.Batch), strings.Clone(o.Step), cron, ""
+	o.Headers, o.Limits, o.Sequence, o.OnError = CloneHeaders(o.Headers), CloneStrings(o.Limits), strings.Clone(o.Sequence), onerror.Clone(o.OnError)
 	if o.Zero() {
 		return nil
 	}
 	return o
 }
+
+var noOptionsPB fsmpb.Options
 
 func (o *Options) Zero() bool {
 	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
@@ -173,18 +169,18 @@ func (o *Options) TextBytes() int64 {
 // NewJob returns the new job from which a machine makes one like j. It counts in the account of j, without the
 // limits of a quota. The machine refuses it if the jobs that j waits for, or its workflow batch, do not exist.
 func (j *Job) NewJob() *fsmpb.NewJob {
-	o := optionsToPB(j.Options())
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
-		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
-		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers, Limits: o.Limits, Sequence: o.Sequence,
-		StartBeforeMs: j.ExpiresAt(), RetainMs: o.RetainMs, OnError: o.OnError, AfterNames: o.AfterNames, AfterBatches: o.AfterBatches, Step: o.Step,
+		Options: optionsToPB(j.Opt),
 	}
 	if j.MaxAttempts != MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts
 	}
-	if o.Account != "" {
-		n.Quota = &fsmpb.Quota{Account: o.Account}
+	if o := n.Options; o != nil {
+		if o.Account != "" {
+			n.Quota = &fsmpb.Quota{Account: o.Account}
+		}
+		o.StartBeforeMs, o.Cron, o.Account = j.ExpiresAt(), "", ""
 	}
 	return n
 }
@@ -233,13 +229,17 @@ func CloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
 
 // NewSize returns the size of the job that n becomes, in bytes.
 func NewSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch) + len(n.Sequence) + len(n.Step) + onerror.Size(n.OnError)
-	for _, list := range [][]string{Distinct(n.Tags), Distinct(n.After), n.AfterNames, Distinct(n.AfterBatches), n.Limits} {
+	o := n.Options
+	if o == nil {
+		return int64(len(n.Payload))
+	}
+	size := len(n.Payload) + len(o.Group) + len(o.GetUnique().GetKey()) + len(o.Batch) + len(o.Sequence) + len(o.Step) + onerror.Size(o.OnError)
+	for _, list := range [][]string{Distinct(o.Tags), Distinct(o.After), o.AfterNames, Distinct(o.AfterBatches), o.Limits} {
 		for _, text := range list {
 			size += len(text)
 		}
 	}
-	for _, h := range n.Headers {
+	for _, h := range o.Headers {
 		size += len(h.GetName()) + len(h.GetValue())
 	}
 	return int64(size)

@@ -198,15 +198,19 @@ func visitJobs(own func(*string), jobs ...*fsmpb.NewJob) {
 		if n == nil {
 			continue
 		}
-		own(&n.Batch)
-		own(&n.Sequence)
-		visitAll(own, n.Limits)
-		visitAll(own, n.AfterBatches)
 		for _, a := range n.Artefacts {
 			own(&a.Id)
 		}
-		if n.Unique != nil {
-			own(&n.Unique.Key)
+		o := n.Options
+		if o == nil {
+			continue
+		}
+		own(&o.Batch)
+		own(&o.Sequence)
+		visitAll(own, o.Limits)
+		visitAll(own, o.AfterBatches)
+		if o.Unique != nil {
+			own(&o.Unique.Key)
 		}
 	}
 }

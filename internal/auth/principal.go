@@ -181,7 +181,7 @@ func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
 }
 
 func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
-	if err := p.CheckScope(j.GetType(), j.GetGroup()); err != nil {
+	if err := p.CheckScope(j.GetType(), j.GetOptions().GetGroup()); err != nil {
 		return err
 	}
 	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
@@ -359,7 +359,7 @@ func (p *Principal) checkCron(name string, r Rules) error {
 	switch {
 	case c == nil:
 		return nil
-	case p.CheckScope(c.Job.GetType(), c.Job.GetGroup()) != nil:
+	case p.CheckScope(c.Job.GetType(), c.Job.GetOptions().GetGroup()) != nil:
 		return p.deny("schedule %q", name) // whose type and group the caller may not learn
 	}
 	return p.checkJob(c.Job, r)

@@ -223,9 +223,9 @@ func parse(id string, data []byte) (*fsmpb.Mutation, error) {
 	if in.ID != "" && in.ID != id || len(id) > 128 {
 		return nil, errors.New("the id is wrong")
 	}
-	j := &fsmpb.NewJob{Id: id, Type: in.Type, Payload: in.Payload, After: in.After}
+	j := &fsmpb.NewJob{Id: id, Type: in.Type, Payload: in.Payload, Options: &fsmpb.Options{After: in.After}}
 	if in.Unique != "" {
-		j.Unique = &fsmpb.Unique{Key: in.Unique, Scope: uint32(fsm.UniqueActive)}
+		j.Optional().Unique = &fsmpb.Unique{Key: in.Unique, Scope: uint32(fsm.UniqueActive)}
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{j}}}}, nil
 }

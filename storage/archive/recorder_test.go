@@ -151,17 +151,17 @@ func (r *recorder) register(epoch uint64) *fsmpb.Mutation {
 func (r *recorder) newJob(t *rapid.T) *fsmpb.NewJob {
 	r.ids++
 	j := &fsmpb.NewJob{
-		Id: fmt.Sprint("j", r.ids), Type: pick(t, []string{"a", "b"}, "type"), Group: pick(t, []string{"", "g"}, "group"),
+		Id: fmt.Sprint("j", r.ids), Type: pick(t, []string{"a", "b"}, "type"), Options: &fsmpb.Options{Group: pick(t, []string{"", "g"}, "group")},
 		Payload: fmt.Appendf(nil, `{"n":%d}`, r.ids), Priority: int32(r.roll(t, 2)),
 	}
 	switch r.roll(t, 6) {
 	case 5:
 		j.RunAtMs = r.now + 100
 	case 4:
-		j.Unique = &fsmpb.Unique{Key: "k", Scope: 1}
+		j.Optional().Unique = &fsmpb.Unique{Key: "k", Scope: 1}
 	case 3:
 		if r.ids > 1 {
-			j.After = []string{fmt.Sprint("j", r.ids-1)}
+			j.Optional().After = []string{fmt.Sprint("j", r.ids-1)}
 		}
 	}
 	return j

@@ -47,7 +47,7 @@ func furnish(r *recorder) {
 		}}}
 	}
 	batch := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{
-		Jobs:     []*fsmpb.NewJob{{Id: "of-batch", Type: "b", Batch: "batch"}},
+		Jobs:     []*fsmpb.NewJob{{Id: "of-batch", Type: "b", Options: &fsmpb.Options{Batch: "batch"}}},
 		NewBatch: &fsmpb.NewBatch{Id: "batch", Callback: &fsmpb.NewJob{Id: "called", Type: "callback"}},
 	}}}
 	off := &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "off", Paused: new(true)}}}

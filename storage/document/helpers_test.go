@@ -47,7 +47,7 @@ func queue(t testing.TB) *fsm.Machine {
 		&fsmpb.NewJob{Id: "b", Payload: []byte("\xff"), MaxAttempts: &five},
 		&fsmpb.NewJob{Id: "c\xff", Type: "\xff"},
 		&fsmpb.NewJob{Id: "later", RunAtMs: heartbeat + 1},
-		&fsmpb.NewJob{Id: "blocked", After: []string{"a"}},
+		&fsmpb.NewJob{Id: "blocked", Options: &fsmpb.Options{After: []string{"a"}}},
 	))
 	apply(t, m, claim("w", 1))
 	return m

@@ -121,7 +121,7 @@ func TestAppliedSaysWhatEachMutationDid(t *testing.T) {
 func TestAppliedSaysWhenALateJobExpires(t *testing.T) {
 	s := &scribe{t: t}
 	late := enqueueOf("a")
-	late.GetEnqueue().Jobs[0].StartBeforeMs = 900
+	late.GetEnqueue().Jobs[0].Optional().StartBeforeMs = 900
 	s.entry(1000, late, enqueueOf("b"), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}})
 	lines, _, err := model.Applied("n1", model.Log{Entries: s.log})
 	if err != nil {

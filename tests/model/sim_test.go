@@ -253,13 +253,13 @@ func (s *sim) produce(c *simClient) {
 	case 0:
 		op.Sequence = []string{"x", "y"}[s.rng.IntN(2)]
 	case 1:
-		n.Limits = [][]string{{"c:1"}, {"c:2"}, {"all", "c:1"}}[s.rng.IntN(3)]
-		op.Limits = strings.Join(n.Limits, ",")
+		n.Optional().Limits = [][]string{{"c:1"}, {"c:2"}, {"all", "c:1"}}[s.rng.IntN(3)]
+		op.Limits = strings.Join(n.Options.GetLimits(), ",")
 	}
-	n.Sequence = op.Sequence
+	n.Optional().Sequence = op.Sequence
 	if op.Delay == 0 && s.lastID%4 == 0 {
 		op.Before = history.Time(10+s.lastID%70) * history.Millisecond
-		n.StartBeforeMs = s.nowMs() + int64(op.Before/history.Millisecond)
+		n.Optional().StartBeforeMs = s.nowMs() + int64(op.Before/history.Millisecond)
 	}
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
 		func(*history.Op, fsm.Result) { s.known = append(s.known, job) })

@@ -90,7 +90,7 @@ func (r *recorded) enqueue(kind string, ids ...string) {
 	r.t.Helper()
 	op := &fsmpb.Enqueue{}
 	for _, id := range ids {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id, Type: kind, Payload: []byte(`{"n":1}`), Tags: []string{"t-" + id}})
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id, Type: kind, Payload: []byte(`{"n":1}`), Options: &fsmpb.Options{Tags: []string{"t-" + id}}})
 	}
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
 }

@@ -152,7 +152,7 @@ func enqueueCommand(c Command) *fsmpb.Mutation {
 			op.NewBatch.Callback = &fsmpb.NewJob{Id: *callback, Type: c.Text("calltype")}
 		}
 		if key := c.Text("callkey"); key != "" {
-			op.NewBatch.Callback.Unique = &fsmpb.Unique{Key: key, Scope: uint32(fsm.UniqueActive)}
+			op.NewBatch.Callback.Options = &fsmpb.Options{Unique: &fsmpb.Unique{Key: key, Scope: uint32(fsm.UniqueActive)}}
 		}
 		op.NewBatch.CallbackOn = named(c, "on", fsm.CallbackEnded, fsm.CallbackCompleted, fsm.CallbackFailed)
 	}
@@ -169,10 +169,13 @@ func enqueueCommand(c Command) *fsmpb.Mutation {
 func newJob(c Command, id, batch string) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: id, Type: c.Text("type"), Payload: []byte(c.Text("payload")), Priority: int32(c.Number("priority", 0)),
-		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0), TimeoutMs: c.Number("timeout", 0), StartBeforeMs: c.Number("before", 0), RetainMs: c.Number("retain", 0),
-		Backoff: backoffArg(c), Group: c.Text("group"), Tags: c.List("tags"), After: c.List("after"), Batch: batch,
-		AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly),
-		AfterNames:   c.List("names"), AfterBatches: c.List("afterbatches"), Step: c.Text("step"),
+		RunAtMs: c.Number("at", 0), LeaseMs: c.Number("lease", 0),
+	}
+	o := &fsmpb.Options{
+		TimeoutMs: c.Number("timeout", 0), StartBeforeMs: c.Number("before", 0), RetainMs: c.Number("retain", 0),
+		Backoff: backoffArg(c), Group: c.Text("group"), Tags: c.List("tags"),
+		After: c.List("after"), Batch: batch, AfterFailure: named(c, "failure", fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun, fsm.AfterOnly),
+		AfterNames: c.List("names"), AfterBatches: c.List("afterbatches"), Step: c.Text("step"),
 	}
 	for _, file := range c.List("files") { // NAME:ID
 		name, id, _ := strings.Cut(file, ":")
@@ -182,7 +185,7 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		n.Payload = bytes.Repeat([]byte("1"), int(size))
 	}
 	if c.OptionalText("batch") != nil {
-		n.Batch = c.Text("batch")
+		o.Batch = c.Text("batch")
 	}
 	if attempts := c.Optional("attempts"); attempts != nil {
 		narrow := int32(*attempts)
@@ -195,11 +198,14 @@ func newJob(c Command, id, batch string) *fsmpb.NewJob {
 		if !r.Dead {
 			r.DelayMs = Number(c.t, action)
 		}
-		n.OnError = append(n.OnError, r)
+		o.OnError = append(o.OnError, r)
 	}
 	if u := c.List("unique"); len(u) > 0 {
 		scope, _ := fsm.ParseUniqueScope(value(u, 1))
-		n.Unique = &fsmpb.Unique{Key: u[0], Scope: uint32(scope), PeriodMs: Number(c.t, value(u, 2)), OnConflict: uint32(Number(c.t, value(u, 3)))}
+		o.Unique = &fsmpb.Unique{Key: u[0], Scope: uint32(scope), PeriodMs: Number(c.t, value(u, 2)), OnConflict: uint32(Number(c.t, value(u, 3)))}
+	}
+	if o.SizeVT() > 0 {
+		n.Options = o
 	}
 	return n
 }
