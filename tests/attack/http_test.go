@@ -43,6 +43,9 @@ func routesOf(t *testing.T, address string) []httpRoute {
 	fill := strings.NewReplacer("{id}", "x", "{type}", "x", "{name}", "x", "{lsn}", "0-0")
 	var all []httpRoute
 	for path, ops := range doc.Paths {
+		if path == "/v1/drain" {
+			continue // a valid request ends the node, and most malformations leave it valid
+		}
 		for method, op := range ops {
 			all = append(all, httpRoute{strings.ToUpper(method), fill.Replace(path), op.Body.Content["application/json"] != nil})
 		}

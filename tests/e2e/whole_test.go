@@ -332,6 +332,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	bash := exec.Command("bash", script)
+	bash.Dir = t.TempDir() // the guide makes files
 	bash.Env = append(d.command().Env, "PATH="+d.dir+":"+os.Getenv("PATH"), "BUCKET="+d.bucket())
 	var out bytes.Buffer
 	bash.Stdout, bash.Stderr = &out, &out
