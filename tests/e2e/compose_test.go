@@ -225,7 +225,7 @@ func TestSharedVolume(t *testing.T) {
 func (b *boxed) separated() {
 	b.t.Helper()
 	for service, files := range map[string][]string{
-		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key"}, "worker": {"ca.crt", "worker.token"},
+		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key", "n1.yaml"}, "worker": {"ca.crt", "worker.token"},
 	} {
 		dir := b.t.TempDir()
 		container, _, _ := strings.Cut(b.container(service), "\n")
