@@ -45,11 +45,11 @@ func Clone[M any, P interface {
 }
 
 // Optional returns the options of a new job that is to be changed, and makes them if it has none.
-func (n *NewJob) Optional() *Options {
-	if n.Options == nil {
-		n.Options = new(Options)
+func (j *NewJob) Optional() *Options {
+	if j.Options == nil {
+		j.Options = new(Options)
 	}
-	return n.Options
+	return j.Options
 }
 
 // Recounted returns a copy of b whose counts are to be changed, as Copy does, without its ten allocations: each end of a

@@ -39,10 +39,11 @@ func TestRecoverFromOneDisk(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if s, err := survivor.Status(); err != nil || s.LSN != l.LSN {
-			return fmt.Errorf("%s of %s (%v)", s.LSN, l.LSN, err)
+		s, err := survivor.Status()
+		if err == nil && s.LSN != l.LSN {
+			err = fmt.Errorf("%s of %s", s.LSN, l.LSN)
 		}
-		return nil
+		return err
 	})
 	recovers(1, "is the node stopped?", survivor.DataDir())
 	survivor.Kill()
