@@ -416,27 +416,31 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 // sequence of actions by leaders and collectors.
 func TestWorld(t *testing.T) {
 	t.Parallel()
-	counts := make(counts)
-	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t.Context(), 1_700_000_000_000)
-		w.counts, w.wild = counts, once(rt, 4, "wild")
-		if rapid.Bool().Draw(rt, "young") {
-			w.young()
-		}
-		for range 6 {
-			for range rapid.IntRange(0, 14).Draw(rt, "steps") {
-				w.step(rt)
+	counts, missed := make(counts), []string(nil)
+	for range 4 { // a hundred worlds may lack a rare case
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t.Context(), 1_700_000_000_000)
+			w.counts, w.wild = counts, once(rt, 4, "wild")
+			if rapid.Bool().Draw(rt, "young") {
+				w.young()
 			}
-			w.check(t, rt)
+			for range 6 {
+				for range rapid.IntRange(0, 14).Draw(rt, "steps") {
+					w.step(rt)
+				}
+				w.check(t, rt)
+			}
+		})
+		missed = slices.DeleteFunc([]string{
+			"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
+			"gap", "succession", "adoption", "segment index", "kept", "young",
+		}, func(what string) bool { return counts[what] > 0 })
+		if len(missed) == 0 || fewChecks() || t.Failed() {
+			break
 		}
-	})
-	for _, what := range []string{
-		"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
-		"gap", "succession", "adoption", "segment index", "kept", "young",
-	} {
-		if counts[what] == 0 && !fewChecks() {
-			t.Errorf("%s: not once", what)
-		}
+	}
+	if len(missed) > 0 && !fewChecks() {
+		t.Errorf("not once: %q", missed)
 	}
 	t.Log(counts)
 }

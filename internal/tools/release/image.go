@@ -26,7 +26,7 @@ const imageUser = 65532
 func (r *release) images() error {
 	config, folders, err := r.dockerfile()
 	if err != nil {
-		return fmt.Errorf("Dockerfile: %w", err)
+		return fmt.Errorf("read the Dockerfile: %w", err)
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, t := range r.targets {
