@@ -40,7 +40,7 @@
 // node without a vote, waits until the node has the log, and gives it a vote. Each step may
 // be repeated.
 //
-// # Who may do what
+// # Rights
 //
 // Only an operator with the right admin changes the list, on the active leader: Add, Remove,
 // Promote, Demote. A node can only do what was decided before: join under a name that is
